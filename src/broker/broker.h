@@ -1,0 +1,111 @@
+// The broker: everything of one process that clients and the admin API talk to.
+//
+// Owned by main (cli/standalone). Made on the main thread; open() and close() are awaited on shard 0. Members say
+// where they may be called.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "broker/topic.h"
+#include "broker/topic_name.h"
+#include "ledger/ledger_store.h"
+#include "metadata/metadata_store.h"
+#include "runtime/runtime.h"
+
+namespace geminga {
+
+class Namespaces;       // tenants, namespaces, policies, partitioned topics (broker/namespaces.h)
+class SchemaRegistry;   // schema/schema_registry.h
+class TopicShard;       // the topics of one shard (broker/topic_shard.h)
+struct BrokerMetrics;   // broker/broker_metrics.h
+
+struct BrokerAddresses {  // what lookups answer
+  std::string service_url;      // "pulsar://localhost:6650"
+  std::string web_service_url;  // "http://localhost:8080"
+};
+
+class Broker {
+ public:
+  // `logs`: one LedgerStore a log; log i lives on shard i % shards. All outlive the broker.
+  Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& metadata,
+         std::vector<LedgerStore*> logs, BrokerAddresses addresses);
+  ~Broker();
+
+  // Bootstraps tenants and namespaces, takes this start's producer-name number. On shard 0.
+  Task<Status> open();
+  // Closes every topic (drains publishes, persists cursors). On shard 0.
+  Task<Status> close();
+
+  Runtime& runtime() { return runtime_; }
+  const BrokerConfig& config() const { return config_; }
+  MetadataStore& metadata() { return metadata_; }
+  Namespaces& namespaces() { return *namespaces_; }
+  const BrokerAddresses& addresses() const { return addresses_; }
+
+  // The log that a topic's ledgers live in, and its shard. Any thread.
+  unsigned log_of(const TopicName& name) const;
+  Shard& shard_of(const TopicName& name);
+  SchemaRegistry& schemas(const TopicName& name);  // of the log of the *base* topic; use on its shard
+  Shard& schema_shard(const TopicName& name);
+
+  // Below: from any shard; they hop to the topic's shard and back.
+  // The loaded topic, loading (and creating, if allowed) it first. Must be called ON the topic's shard.
+  struct TopicOptions {
+    bool create_if_missing = false;  // already decided: policy and request allow it
+  };
+  Task<Result<std::shared_ptr<Topic>>> topic(TopicName name, TopicOptions options);
+  // Only if it is loaded now. On the topic's shard.
+  std::shared_ptr<Topic> loaded_topic(const TopicName& name);
+
+  // Is there such a topic (its managed ledger, or loaded if non-persistent)? Any shard.
+  Task<Result<bool>> topic_exists(TopicName name);
+  // Partition count of a partitioned topic, 0 if it is none. Any shard.
+  Task<Result<std::int32_t>> partition_count(TopicName name);
+  // May `name` be created by a client now? (namespace policy over broker setting, system topics always). Any shard.
+  Task<Result<bool>> auto_creation_allowed(TopicName name);
+  // PARTITIONED_METADATA: the count, creating the partitioned topic if the default type says so. Any shard.
+  Task<Result<std::int32_t>> partition_metadata(TopicName name, bool may_create);
+
+  // Admin: create / delete / unload / list. Any shard.
+  Task<Status> create_topic(TopicName name, std::map<std::string, std::string> properties);
+  Task<Status> delete_topic(TopicName name, bool force);
+  Task<Status> unload_topic(TopicName name);
+  Task<Status> create_partitioned_topic(TopicName name, std::int32_t partitions,
+                                        std::map<std::string, std::string> properties);
+  Task<Status> update_partitions(TopicName name, std::int32_t partitions);
+  Task<Status> delete_partitioned_topic(TopicName name, bool force);
+  // Full names of persistent (and/or loaded non-persistent) topics of "tenant/ns", sorted; partitions one by one.
+  Task<Result<std::vector<std::string>>> list_topics(std::string name_space, bool persistent,
+                                                     bool non_persistent, bool include_system);
+
+  // "<cluster>-<instance>-<n>". Any shard.
+  std::string next_producer_name();
+
+  // Metrics of the topics of every shard, for /metrics and broker stats. Any shard.
+  struct TopicSnapshot {
+    std::string name;
+    TopicStats stats;
+  };
+  Task<std::vector<TopicSnapshot>> topic_snapshots();
+
+ private:
+  Runtime& runtime_;
+  const BrokerConfig& config_;
+  MetadataStore& metadata_;
+  std::vector<LedgerStore*> logs_;
+  BrokerAddresses addresses_;
+  std::unique_ptr<Namespaces> namespaces_;
+  std::vector<std::unique_ptr<SchemaRegistry>> schema_registries_;  // by log
+  std::vector<std::unique_ptr<TopicShard>> topic_shards_;           // by shard
+  std::int64_t instance_ = 0;
+  std::atomic<std::uint64_t> producer_counter_{0};
+};
+
+}  // namespace geminga

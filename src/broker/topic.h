@@ -1,0 +1,142 @@
+// A topic as the rest of the broker sees it. It lives on the shard that its name hashes to (Broker::shard_of), with
+// its producers, subscriptions and cursors; every member is used on that shard only, by shared_ptr.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/position.h"
+#include "base/status.h"
+#include "broker/outbox.h"
+#include "broker/subscription.h"
+#include "broker/topic_name.h"
+#include "managed_ledger/managed_ledger.h"
+#include "runtime/shard.h"
+#include "runtime/task.h"
+
+namespace geminga {
+
+class Producer;  // one connected producer, see producer.h
+
+enum class ProducerAccessMode : std::uint8_t {
+  Shared = 0,
+  Exclusive = 1,
+  WaitForExclusive = 2,
+  ExclusiveWithFencing = 3
+};
+
+// CommandProducer, checked and typed.
+struct ProducerRequest {
+  std::shared_ptr<Outbox> outbox;
+  std::uint64_t producer_id = 0;
+  std::uint64_t request_id = 0;  // for the second PRODUCER_SUCCESS of WaitForExclusive
+  std::string name;              // never empty: the session has asked Broker::next_producer_name()
+  bool user_provided_name = true;
+  std::uint64_t epoch = 0;
+  ProducerAccessMode access_mode = ProducerAccessMode::Shared;
+  std::optional<std::uint64_t> topic_epoch;
+  bool encrypted = false;
+  std::map<std::string, std::string> metadata;
+  std::string schema_version;    // as answered to the client
+  std::string initial_subscription;
+};
+
+struct ProducerGrant {
+  std::shared_ptr<Producer> producer;
+  std::int64_t last_sequence_id = -1;
+  std::optional<std::uint64_t> topic_epoch;
+  bool ready = true;  // false: queued by WaitForExclusive; PRODUCER_SUCCESS follows through the outbox
+};
+
+// One SEND, parsed and its checksum verified by the session. `entry` refers to the read buffer.
+struct PublishItem {
+  std::shared_ptr<Producer> producer;
+  std::uint64_t sequence_id = 0;
+  std::uint64_t highest_sequence_id = 0;
+  bool has_highest_sequence_id = false;
+  bool is_chunk = false;
+  bool is_marker = false;
+  std::uint32_t messages = 1;
+  Buffer entry;  // [checksum] metadata payload, as stored
+  // Not OK: refused by the session already (checksum); answered in its turn.
+  Status refused;
+};
+
+struct ProducerStats {
+  std::string name, address, connected_since, client_version;
+  std::uint64_t producer_id = 0;
+  ProducerAccessMode access_mode = ProducerAccessMode::Shared;
+  double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0, chunked_message_rate = 0;
+  std::map<std::string, std::string> metadata;
+};
+struct TopicStats {
+  double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0;
+  std::int64_t msg_in_counter = 0, bytes_in_counter = 0;
+  std::int64_t storage_size = 0, backlog_size = 0;
+  std::optional<std::uint64_t> topic_epoch;
+  std::string dedup_status = "Disabled";
+  std::vector<ProducerStats> publishers;
+  std::vector<SubscriptionStats> subscriptions;
+};
+
+class Topic {
+ public:
+  virtual ~Topic() = default;
+
+  virtual const TopicName& name() const = 0;
+  virtual Shard& shard() const = 0;
+  virtual bool closing() const = 0;
+  // nullptr for non-persistent topics.
+  virtual ManagedLedger* managed_ledger() const = 0;
+
+  // Errors as wire-protocol.md §5.2: ProducerBusy, ProducerFenced, TopicTerminated, ...
+  virtual Task<Result<ProducerGrant>> add_producer(ProducerRequest request) = 0;
+  // The client closed it or its connection is gone. Completes when its pending writes are done.
+  virtual Task<void> remove_producer(std::shared_ptr<Producer> producer) = 0;
+  // What one read of a connection held for this topic, in order. Receipts and errors go out through each
+  // producer's outbox, in order. `items` is emptied (its capacity may be reused).
+  virtual void publish(std::vector<PublishItem>& items) = 0;
+
+  virtual std::shared_ptr<Subscription> subscription(const std::string& name) const = 0;
+  virtual std::vector<std::string> subscription_names() const = 0;
+  // Finds or creates the subscription and adds the consumer. Checks of the topic's side (§7.2): reserved names
+  // are the session's; max consumers, disabled auto-creation, durable versus non-durable are here.
+  struct Subscribed {
+    std::shared_ptr<Subscription> subscription;
+    std::shared_ptr<Consumer> consumer;
+  };
+  virtual Task<Result<Subscribed>> subscribe(SubscribeRequest request) = 0;
+  // For admin and initial_subscription_name. AlreadyExists if it is there.
+  virtual Task<Status> create_subscription(std::string name, Position start,
+                                           std::map<std::string, std::string> properties) = 0;
+  // Deletes it; PreconditionFailed while consumers are connected unless `force`.
+  virtual Task<Status> delete_subscription(std::string name, bool force) = 0;
+  // A non-durable subscription's last consumer left.
+  virtual void drop_non_durable(const std::string& name) = 0;
+
+  // GET_LAST_MESSAGE_ID: batch_index -1 if the last entry is no batch.
+  struct LastMessage {
+    Position position;
+    std::int32_t batch_index = -1;
+  };
+  virtual Task<Result<LastMessage>> last_message_id() = 0;
+
+  virtual Task<Result<Position>> terminate() = 0;
+  virtual bool terminated() const = 0;
+  // Disconnects everybody and closes the log; the topic object is dead afterwards (unload).
+  virtual Task<Status> close() = 0;
+  // Deletes the topic. PreconditionFailed if producers or consumers are connected (or subscriptions exist, when
+  // `only_if_no_subscriptions`) unless `force`.
+  virtual Task<Status> remove(bool force) = 0;
+
+  virtual TopicStats stats() const = 0;
+  virtual std::size_t producer_count() const = 0;
+  virtual std::size_t consumer_count() const = 0;
+};
+
+}  // namespace geminga

@@ -1,11 +1,11 @@
 // Names of topics and namespaces, with Pulsar's grammar.
 //
-// A topic is `domain://tenant/namespace/local`. Short forms `local` and `tenant/namespace/local` mean persistent
-// (and tenant public, namespace default). Legacy v1 names have a cluster, `domain://tenant/cluster/namespace/local`,
-// and are the only ones whose local part may hold a '/'. `B-partition-3` (canonical decimal) is partition 3 of B.
-// The strict parsers accept and refuse what Pulsar does, with its texts; parse_lenient() is our extension for
-// what people type into our own tools. A name that exists is valid.
-// Values, one string each, hash computed once; any thread.
+// A topic is `domain://tenant/namespace/local`. Short forms `local` and `tenant/namespace/local`
+// mean persistent (and tenant public, namespace default). Legacy v1 names have a cluster,
+// `domain://tenant/cluster/namespace/local`, and are the only ones whose local part may hold a '/'.
+// `B-partition-3` (canonical decimal) is partition 3 of B. The strict parsers accept and refuse
+// what Pulsar does, with its texts; parse_lenient() is our extension for what people type into our
+// own tools. A name that exists is valid. Values, one string each, hash computed once; any thread.
 #pragma once
 
 #include <compare>
@@ -36,8 +36,12 @@ class NamespaceName {
   bool is_v1() const { return local_at_ != tenant_size_ + 1; }
   std::string_view cluster() const;  // "" unless v1
 
-  friend bool operator==(const NamespaceName& a, const NamespaceName& b) { return a.full_ == b.full_; }
-  friend auto operator<=>(const NamespaceName& a, const NamespaceName& b) { return a.full_ <=> b.full_; }
+  friend bool operator==(const NamespaceName& a, const NamespaceName& b) {
+    return a.full_ == b.full_;
+  }
+  friend auto operator<=>(const NamespaceName& a, const NamespaceName& b) {
+    return a.full_ <=> b.full_;
+  }
 
  private:
   NamespaceName(std::string full, std::size_t tenant_size, std::size_t local_at)
@@ -81,7 +85,8 @@ class TopicName {
   // "tenant/namespace/ENC of the base": all partitions share one schema.
   std::string schema_id() const;
 
-  // Topics of Pulsar's own (topic policies, transactions): never deleted for inactivity, not listed.
+  // Topics of Pulsar's own (topic policies, transactions): never deleted for inactivity, not
+  // listed.
   bool is_system() const;
   // CRC-32 (zlib) of the full name: places the topic in a namespace bundle.
   std::uint32_t bundle_hash() const { return hash_; }
@@ -115,7 +120,9 @@ class TopicName {
 
 template <>
 struct std::hash<geminga::TopicName> {
-  std::size_t operator()(const geminga::TopicName& name) const noexcept { return name.bundle_hash(); }
+  std::size_t operator()(const geminga::TopicName& name) const noexcept {
+    return name.bundle_hash();
+  }
 };
 template <>
 struct std::hash<geminga::NamespaceName> {

@@ -35,7 +35,8 @@ struct PeerInfo {
   bool is_java() const { return client_version.starts_with("Pulsar-Java"); }
 };
 
-struct MessageHeader {  // the fields of CommandMessage
+// The fields of CommandMessage, as a dispatcher knows them (wire/command.h has their encoding, MessageHeader).
+struct Delivery {
   std::uint64_t consumer_id = 0;
   Position position;
   std::int32_t partition = -1;
@@ -56,12 +57,15 @@ class Outbox {
   virtual void send_error(std::uint64_t producer_id, std::uint64_t sequence_id, const Status& status) = 0;
   // A MESSAGE frame with the stored entry (as it was produced; a broker entry metadata prefix is stripped for
   // clients that did not ask for it). Small entries are copied, large ones referenced.
-  virtual void send_message(const MessageHeader& header, const Buffer& entry) = 0;
+  virtual void send_message(const Delivery& delivery, const Buffer& entry) = 0;
   virtual void send_active_consumer_change(std::uint64_t consumer_id, bool active) = 0;
   // CLOSE_CONSUMER / CLOSE_PRODUCER by the broker (request_id -1); the session forgets the id.
   virtual void send_close_consumer(std::uint64_t consumer_id) = 0;
   virtual void send_close_producer(std::uint64_t producer_id) = 0;
   virtual void send_reached_end_of_topic(std::uint64_t consumer_id) = 0;
+  // `count` SENDs of this connection will get neither receipt nor error (their producer is gone): they leave the
+  // connection's window of publishes in flight.
+  virtual void forget_publishes(std::uint32_t count) { (void)count; }
   // Any frame made with wire/command.h.
   virtual void send_frame(Buffer frame) = 0;
 

@@ -4,7 +4,8 @@
 // Stored as Pulsar stores them: the node /schemas/<schema id> is a SchemaLocator (list of versions,
 // each with the SHA-256 of its data and where it is), and every version is entry 0 of a ledger of
 // its own. A deletion is a version as well (an empty one that is marked deleted); versions up to it
-// are not found any more, numbering goes on.
+// count no more for put() and find(), but can still be read by number: messages written with them
+// must stay readable.
 //
 // One registry a log, on the log's shard (Broker::schemas() and schema_shard() tell which); all
 // members are called there. Errors: IncompatibleSchema (refused), and what the two stores answer.
@@ -28,10 +29,6 @@
 #include "runtime/async.h"
 #include "runtime/task.h"
 #include "schema/schema_type.h"
-
-namespace pulsar::schema::storage {
-class SchemaLocator;
-}
 
 namespace geminga {
 
@@ -79,12 +76,11 @@ class SchemaRegistry {
                                  SchemaPutOptions options = {});
   // The version of this schema if it is there.
   Task<Result<std::optional<std::int64_t>>> find(std::string schema_id, SchemaData schema);
-  // A version, or the newest. Empty: there is none, or it was deleted.
+  // A version, or the newest. Empty: there is none, or it is a deletion.
   Task<Result<std::optional<StoredSchema>>> get(std::string schema_id,
                                                 std::optional<std::int64_t> version);
   Task<Result<std::optional<StoredSchema>>> latest(std::string schema_id);
-  // Every version since the last deletion, ascending; a deletion that is the newest is shown,
-  // marked.
+  // Every version, ascending; deletions are among them, marked.
   Task<Result<std::vector<StoredSchema>>> all(std::string schema_id);
   // Marks the schema deleted (also one that is not there, as Pulsar does) and gives the version of
   // that mark. With `force` all versions vanish with their ledgers, numbering starts again at 0,
@@ -99,23 +95,17 @@ class SchemaRegistry {
   Task<Result<std::vector<VersionLedger>>> ledgers(std::string schema_id);
 
  private:
-  using Locator = pulsar::schema::storage::SchemaLocator;
   struct Versions;  // a locator and the version of its node
 
-  Task<Result<std::unique_ptr<Versions>>> load(std::string schema_id);
+  Task<Result<std::shared_ptr<Versions>>> load(std::string schema_id);
   Task<Result<std::shared_ptr<const StoredSchema>>> read(std::int64_t version, Position at);
-  // Positions in the index of the versions after the last deletion, newest first.
-  Task<Result<std::vector<std::size_t>>> live(const Versions* versions);
-  Task<Result<std::optional<std::int64_t>>> find_in(const Versions* versions,
-                                                    const SchemaData* schema);
-  // One more version; empty if someone else wrote the locator first (nothing of it stays).
-  Task<Result<std::optional<std::int64_t>>> append(std::string schema_id,
-                                                   std::unique_ptr<Versions> versions,
-                                                   SchemaData schema, std::string user,
-                                                   bool deleted);
-  Task<AsyncMutex::Lock> lock(std::string schema_id);
-
-  void remember(LedgerId ledger, std::shared_ptr<const StoredSchema> schema, std::size_t bytes);
+  Task<Result<std::optional<std::int64_t>>> find_in(std::shared_ptr<Versions> versions,
+                                                    SchemaData schema);
+  // Adds one version. BadVersion if someone else wrote the locator since load() (nothing stays).
+  Task<Result<std::int64_t>> append(std::string schema_id, std::shared_ptr<Versions> versions,
+                                    StoredSchema schema, std::string user);
+  Task<AsyncMutex::Lock> turn(std::string schema_id);
+  void remember(LedgerId ledger, std::shared_ptr<const StoredSchema> schema);
 
   MetadataStore& metadata_;
   LedgerStore& ledgers_;

@@ -61,6 +61,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
+  // An error; asio's co_spawn needs it for tasks that end by an exception.
+  Result() : Result(Status(ErrorCode::Unknown, "no result")) {}
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
     assert(!std::get<1>(state_).is_ok());

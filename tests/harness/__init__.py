@@ -1,0 +1,1 @@
+"""What the black-box tests and the benchmark share: brokers as processes, hand-made frames, REST, /proc."""

@@ -42,9 +42,11 @@ class ManagedCursor {
   // What is left of a batch; nullptr if nothing of it was acknowledged (or all of it).
   virtual const AckSet* ack_set(Position position) const = 0;
 
-  // Acknowledge one entry. True: it was not wholly acknowledged before. Positions that hold no entry are
-  // ignored (false).
-  virtual bool ack(Position position) = 0;
+  // Acknowledge one entry of `messages` messages (Entry::messages, which whoever delivered it knows). True:
+  // it was not wholly acknowledged before. Positions that hold no entry are ignored (false).
+  // 0 or no `messages`: not known; then backlog_messages() may need a moment (see there).
+  virtual bool ack(Position position, std::uint32_t messages) = 0;
+  bool ack(Position position) { return ack(position, 0); }
   // Acknowledge part of a batch of `batch_size` messages: keep only what `remaining` and what is left so far
   // have in common. True: this made the entry wholly acknowledged. `newly_acked`, if given, receives how many
   // messages of it this call acknowledged.
@@ -54,7 +56,12 @@ class ManagedCursor {
   virtual void ack_cumulative(Position position) = 0;
 
   // Not yet acknowledged: entries (Pulsar's msgBacklog counts these), messages, payload bytes (estimate).
-  // O(1). Exact for entries and messages.
+  // O(1), from memory. Entries are exact always. Messages are exact at once after ack() with a count,
+  // ack_partly(), and whenever the counts follow from the log's own (up to the end or an end of a ledger, or all
+  // entries of a ledger carry alike); after ack() without a count, ack_cumulative() or reset() into the
+  // middle of a ledger of mixed batches, the ledger is asked and the number is the last one known until it has
+  // answered: backlog_is_exact() tells.
+  virtual bool backlog_is_exact() const { return true; }
   virtual std::int64_t backlog_entries() const = 0;
   virtual std::int64_t backlog_messages() const = 0;
   virtual std::int64_t backlog_bytes() const = 0;

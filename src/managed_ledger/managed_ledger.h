@@ -132,8 +132,9 @@ class ManagedLedger {
   virtual const std::map<std::string, std::string>& properties() const = 0;
   virtual Task<Status> set_properties(std::map<std::string, std::string> properties) = 0;
 
-  // Drops ledgers that all cursors have consumed and that retention does not keep. Also runs by itself after
-  // rollover and when cursors advance to another ledger.
+  // Drops ledgers that all cursors have consumed and that retention does not keep; first starts a new ledger
+  // if the current one has been written to for the maximum rollover time. Runs by itself after rollover and when
+  // cursors advance to another ledger; retention by time needs a call now and then (there is no timer).
   virtual Task<Status> trim() = 0;
   // Moves every cursor to the end, then drops all ledgers (admin "truncate").
   virtual Task<Status> truncate() = 0;

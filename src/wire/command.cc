@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "PulsarApi.pb.h"
+#include "wire/frame_head.h"
 #include "wire/protobuf_fields.h"
 
 namespace geminga {
@@ -11,22 +12,12 @@ namespace {
 
 using pulsar::proto::BaseCommand;
 
-// The body of a command whose type must be `type` (for all commands the number of the type is the
-// number of the body's field). As protobuf would merge repeated bodies, which no client sends, the
-// last one counts.
-std::optional<std::string_view> body_of(CommandBytes command, std::uint32_t type) {
+bool has_field(CommandBytes command, std::uint32_t tag) {
   FieldReader fields(command);
-  std::optional<std::string_view> body;
-  bool right_type = false;
   while (fields.next()) {
-    if (fields.tag() == varint_tag(1)) {
-      right_type = fields.value() == type;
-    } else if (fields.tag() == bytes_tag(type)) {
-      body = fields.bytes();
-    }
+    if (fields.tag() == tag) return true;
   }
-  if (!fields.ok() || !right_type) return std::nullopt;
-  return body;
+  return false;
 }
 
 bool parse_id(std::string_view bytes, AckCommand& out) {
@@ -106,29 +97,6 @@ bool parse_property(std::string_view bytes, AckCommand& out) {
   if (!fields.ok() || !key || !value) return false;
   out.properties.emplace_back(*key, *value);
   return true;
-}
-
-std::size_t position_size(const Position& position) {
-  return varint_field_size(static_cast<std::uint64_t>(position.ledger)) +
-         varint_field_size(static_cast<std::uint64_t>(position.entry));
-}
-
-std::byte* put_position(std::byte* to, const Position& position) {
-  to = put_varint_field(to, 1, static_cast<std::uint64_t>(position.ledger));
-  return put_varint_field(to, 2, static_cast<std::uint64_t>(position.entry));
-}
-
-// type (2 bytes, all hot types are below 128) and the body's field; `rest` bytes follow the
-// command.
-std::size_t frame_size(std::size_t body) { return 8 + 2 + bytes_field_size(body); }
-
-std::byte* put_frame_head(std::byte* to, BaseCommand::Type type, std::size_t body,
-                          std::size_t rest) {
-  const std::size_t command = 2 + bytes_field_size(body);
-  store_be32(to, static_cast<std::uint32_t>(4 + command + rest));
-  store_be32(to + 4, static_cast<std::uint32_t>(command));
-  to = put_varint_field(to + 8, 1, static_cast<std::uint64_t>(type));
-  return put_bytes_head(to, static_cast<std::uint32_t>(type), body);
 }
 
 std::size_t body_size(const SendReceipt& receipt) {
@@ -282,7 +250,7 @@ bool decode_ack(CommandBytes command, AckCommand& out) {
   return fields.ok() && has_consumer && has_type;
 }
 
-std::size_t encoded_size(const SendReceipt& receipt) { return frame_size(body_size(receipt)); }
+std::size_t encoded_size(const SendReceipt& receipt) { return hot_frame_size(body_size(receipt)); }
 
 std::byte* encode(const SendReceipt& receipt, std::byte* to) {
   to = put_frame_head(to, BaseCommand::SEND_RECEIPT, body_size(receipt), 0);
@@ -293,7 +261,7 @@ std::byte* encode(const SendReceipt& receipt, std::byte* to) {
   return put_varint_field(to, 4, static_cast<std::uint64_t>(receipt.highest_sequence_id));
 }
 
-std::size_t encoded_size(const SendError& error) { return frame_size(body_size(error)); }
+std::size_t encoded_size(const SendError& error) { return hot_frame_size(body_size(error)); }
 
 std::byte* encode(const SendError& error, std::byte* to) {
   to = put_frame_head(to, BaseCommand::SEND_ERROR, body_size(error), 0);
@@ -303,7 +271,7 @@ std::byte* encode(const SendError& error, std::byte* to) {
   return put_raw(put_bytes_head(to, 4, error.message.size()), error.message);
 }
 
-std::size_t encoded_size(const MessageHeader& header) { return frame_size(body_size(header)); }
+std::size_t encoded_size(const MessageHeader& header) { return hot_frame_size(body_size(header)); }
 
 std::byte* encode(const MessageHeader& header, std::byte* to) {
   to = put_frame_head(to, BaseCommand::MESSAGE, body_size(header), header.entry_size);
@@ -334,7 +302,7 @@ Result<BaseCommand> parse_command(CommandBytes command) {
         fmt::format("{} lacks required fields", BaseCommand::Type_Name(parsed.type())));
   }
   const bool needs_body = parsed.type() != BaseCommand::PING && parsed.type() != BaseCommand::PONG;
-  if (needs_body && !body_of(command, static_cast<std::uint32_t>(parsed.type()))) {
+  if (needs_body && !has_field(command, bytes_tag(static_cast<std::uint32_t>(parsed.type())))) {
     return Status::Protocol(
         fmt::format("{} without its body", BaseCommand::Type_Name(parsed.type())));
   }

@@ -197,11 +197,14 @@ class Oracle:
 
     name = "oracle"
 
-    def __init__(self, broker_port=None, web_port=None, heap="-Xms256m -Xmx1g", extra_conf=None, cpus=None, prefix=()):
+    def __init__(self, broker_port=None, web_port=None, heap="-Xms256m -Xmx1g", extra_conf=None, cpus=None, prefix=(),
+                 home=None):
+        """home: a folder for this oracle's data, where another on the same ports (in another network namespace) may run."""
         # The script gives BookKeeper the port + 20000.
         self.broker_port = broker_port or 17650
         self.web_port = web_port or 17080
         self.heap, self.extra_conf, self.cpus, self.prefix = heap, extra_conf, cpus, list(prefix)
+        self.home = Path(home) if home else None
         self.pid = None
         self.start_seconds = None
 
@@ -211,6 +214,13 @@ class Oracle:
     def _script(self, *words):
         env = dict(os.environ, ORACLE_BROKER_PORT=str(self.broker_port), ORACLE_WEB_PORT=str(self.web_port),
                    ORACLE_HEAP=self.heap)
+        if self.home:
+            self.home.mkdir(parents=True, exist_ok=True)
+            real = Path(os.environ.get("ORACLE_HOME", paths.CACHE / "pulsar-oracle"))
+            for part in ("broker", "tools"):
+                if not (self.home / part).exists():
+                    (self.home / part).symlink_to(real / part)
+            env["ORACLE_HOME"] = str(self.home)
         if self.extra_conf:
             env["ORACLE_EXTRA_CONF"] = str(self.extra_conf)
         cmd = self.prefix + (["taskset", "-c", self.cpus] if self.cpus else [])

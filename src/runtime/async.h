@@ -54,10 +54,11 @@ std::invoke_result_t<F> on_shard(Shard& target, F function) {
 // Runs `function` (plain, may block) on a thread of `pool`; the caller comes back on its own shard.
 template <typename F>
 Task<std::invoke_result_t<F>> run_blocking(asio::thread_pool& pool, F function) {
-  co_return co_await asio::co_spawn(
-      pool.get_executor(),
-      [function = std::move(function)]() mutable -> Task<std::invoke_result_t<F>> { co_return function(); },
-      asio::use_awaitable);
+  // Named: GCC 12 copies a closure that is made inside an awaited expression byte by byte.
+  auto task = [function = std::move(function)]() mutable -> Task<std::invoke_result_t<F>> {
+    co_return function();
+  };
+  co_return co_await asio::co_spawn(pool.get_executor(), std::move(task), asio::use_awaitable);
 }
 
 // Comes back after `duration`, on the same shard.

@@ -1,0 +1,282 @@
+#include "broker/dispatcher.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "broker/topic.h"
+#include "runtime/async.h"
+
+namespace geminga {
+
+std::string_view to_string(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::None: return "nothing to wait for";
+    case WaitReason::Stopped: return "the subscription is being closed or reset";
+    case WaitReason::NoConsumer: return "no consumer is connected";
+    case WaitReason::TurnScheduled: return "a delivery is scheduled";
+    case WaitReason::ReadInFlight: return "a read is in flight";
+    case WaitReason::ReadRetry: return "a read failed and will be tried again";
+    case WaitReason::NothingToRead: return "everything is delivered";
+    case WaitReason::NoPermits: return "no consumer has permits";
+    case WaitReason::ClientNotReading: return "the clients with permits do not read what they were sent";
+    case WaitReason::UnackedLimit: return "consumers reached the limit of unacknowledged messages";
+    case WaitReason::SubscriptionUnackedLimit:
+      return "the subscription reached the limit of unacknowledged messages";
+    case WaitReason::FailoverDelay: return "the active consumer changed a moment ago";
+    case WaitReason::KeysInUse: return "the keys of what is left wait for acknowledgements or permits";
+    case WaitReason::LookAheadFull: return "too many entries wait for slow consumers or keys in use";
+    case WaitReason::DelayedIndexFull: return "too many delayed messages are held back";
+  }
+  return "?";
+}
+
+Dispatcher::Dispatcher(const DispatcherEnv& env, SubscriptionType type)
+    : env_(env),
+      read_position_(env.cursor.first_unacked()),
+      type_(type),
+      partition_(env.topic.name().partition_index()) {}
+
+Dispatcher::~Dispatcher() {
+  for (auto& consumer : consumers_) consumer->detach();
+  env_.shard.forget(*this);
+}
+
+Status Dispatcher::admit(const SubscribeRequest&) const { return Status::ok(); }
+
+void Dispatcher::flow(Consumer& consumer, std::uint32_t permits) {
+  consumer.add_permits(permits);
+  schedule();
+}
+
+void Dispatcher::mark_delete_moved() {
+  const Position done = env_.cursor.mark_delete();
+  env_.redeliveries.erase_if([done](Position position, std::uint32_t) { return position <= done; });
+  schedule();
+}
+
+void Dispatcher::rewind() {
+  ++generation_;
+  arrived_.clear();
+  read_position_ = env_.cursor.first_unacked();
+  schedule();
+}
+
+void Dispatcher::stop() {
+  stopped_ = true;
+  ++generation_;
+  arrived_.clear();
+  if (retry_timer_) retry_timer_->cancel();
+  env_.shard.forget(*this);
+}
+
+void Dispatcher::schedule() {
+  if (stopped_ || consumers_.empty() || turn_posted_) return;
+  env_.shard.defer(*this);
+}
+
+void Dispatcher::run_deferred() {
+  if (!turn_posted_) run_turn();
+}
+
+void Dispatcher::run_turn() {
+  if (stopped_) return;
+  entries_left_ = env_.config.turn_entries;
+  bytes_left_ = static_cast<std::int64_t>(env_.config.turn_bytes);
+  turn_ms_ = now_ms();
+  deliver();
+  batch().clear();
+  if (!out_of_budget()) return;
+  // Deferred work that defers again would run in this same turn: go through the mailbox, behind the others.
+  turn_posted_ = true;
+  env_.shard.post([weak = weak_from_this()] {
+    if (auto self = weak.lock()) {
+      self->turn_posted_ = false;
+      self->run_turn();
+    }
+  });
+}
+
+std::vector<Entry>& Dispatcher::batch() {
+  thread_local std::vector<Entry> entries;
+  return entries;
+}
+
+std::optional<Dispatcher::Source> Dispatcher::arrived() const {
+  if (arrived_.empty()) return std::nullopt;
+  return arrived_source_;
+}
+
+bool Dispatcher::fetch(Source source, Position from, std::size_t max_entries) {
+  std::vector<Entry>& out = batch();
+  out.clear();
+  if (!arrived_.empty() && arrived_source_ == source && arrived_from_ <= from &&
+      from <= arrived_.back().position) {
+    auto it = std::partition_point(arrived_.begin(), arrived_.end(),
+                                   [&](const Entry& entry) { return entry.position < from; });
+    out.insert(out.end(), std::make_move_iterator(it), std::make_move_iterator(arrived_.end()));
+    arrived_.clear();
+    return true;
+  }
+  if (env_.ledger.read_cached(from, max_entries, env_.config.max_read_size_bytes, out) > 0) return true;
+  if (!reading_ && !retrying_) start_read(source, from, max_entries);
+  return false;
+}
+
+void Dispatcher::start_read(Source source, Position from, std::size_t max_entries) {
+  reading_ = spawn(
+      env_.shard, env_.gate,
+      [self = shared_from_this(), generation = generation_, source, from, max_entries]() -> Task<void> {
+        auto result =
+            co_await self->env_.ledger.read(from, max_entries, self->env_.config.max_read_size_bytes);
+        self->read_done(generation, source, from, std::move(result));
+      });
+}
+
+void Dispatcher::read_done(std::uint64_t generation, Source source, Position from,
+                           Result<std::vector<Entry>> result) {
+  reading_ = false;
+  if (stopped_) return;
+  if (generation == generation_) {
+    if (!result) {
+      retry_later(result.status());
+      return;
+    }
+    retry_after_ = Millis{0};
+    arrived_ = std::move(result).value();
+    arrived_source_ = source;
+    arrived_from_ = from;
+  }
+  schedule();
+}
+
+void Dispatcher::retry_later(const Status& error) {
+  ++env_.counters.read_errors;
+  retry_after_ = retry_after_.count() == 0 ? env_.config.read_retry_min
+                                           : std::min(retry_after_ * 2, env_.config.read_retry_max);
+  GM_LOG_WARN("{}: subscription {} cannot read on from {}: {}; next try in {} ms", env_.topic.name().full(),
+              env_.subscription, read_position_.to_string(), error.to_string(), retry_after_.count());
+  retrying_ = true;
+  if (!retry_timer_) retry_timer_.emplace(env_.shard.executor());
+  retry_timer_->expires_after(retry_after_);
+  retry_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& cancelled) {
+    auto self = weak.lock();
+    if (!self || cancelled) return;
+    self->retrying_ = false;
+    self->schedule();
+  });
+}
+
+Position Dispatcher::next_from_log() {
+  read_position_ = env_.cursor.next_unacked(read_position_);
+  return read_position_;
+}
+
+std::optional<EntryMetadata> Dispatcher::admit_entry(const Entry& entry) {
+  auto metadata = parse_entry_metadata(entry.data.span());
+  if (metadata && !metadata->is_marker()) return std::move(metadata).value();
+  if (!metadata && env_.counters.corrupt_entries++ == 0) {
+    GM_LOG_ERROR("{}: entry {} has no readable metadata ({}); subscription {} passes over it",
+                 env_.topic.name().full(), entry.position.to_string(), metadata.status().message(),
+                 env_.subscription);
+  }
+  env_.cursor.ack(entry.position);
+  return std::nullopt;
+}
+
+Dispatcher::Remaining Dispatcher::remaining(const Entry& entry) const {
+  const std::uint32_t all = std::max<std::uint32_t>(entry.messages, 1);
+  const AckSet* left = env_.config.batch_index_ack ? env_.cursor.ack_set(entry.position) : nullptr;
+  if (left == nullptr) return {all, {}};
+  std::uint32_t count = 0;
+  for (const std::uint64_t word : *left) count += static_cast<std::uint32_t>(std::popcount(word));
+  return {std::min(count, all), *left};
+}
+
+void Dispatcher::send(Consumer& consumer, const Entry& entry, const Remaining& remaining) {
+  const std::uint32_t* redelivered =
+      env_.redeliveries.empty() ? nullptr : env_.redeliveries.find(entry.position);
+  Delivery delivery;
+  delivery.consumer_id = consumer.id();
+  delivery.position = entry.position;
+  delivery.partition = partition_;
+  delivery.redelivery_count = redelivered == nullptr ? 0 : *redelivered;
+  delivery.ack_set = remaining.ack_set;
+  delivery.consumer_epoch = consumer.epoch();
+  consumer.send(delivery, entry.data, remaining.messages, turn_ms_);
+  spend(entry.data.size());
+  SubscriptionCounters& counters = env_.counters;
+  counters.messages_out.add(remaining.messages);
+  counters.bytes_out.add(static_cast<std::int64_t>(entry.data.size()));
+  if (redelivered != nullptr) counters.redelivered.add(remaining.messages);
+  counters.last_consumed_ms = turn_ms_;
+}
+
+bool Dispatcher::ack_in_cursor(const AckedMessage& message, std::uint32_t known_batch_size,
+                               std::uint32_t* newly) {
+  if (message.remaining.empty()) {
+    env_.cursor.ack(message.position);
+    return true;
+  }
+  *newly = 0;
+  if (!env_.config.batch_index_ack) return false;
+  const std::uint32_t size = message.batch_size > 0 ? message.batch_size : known_batch_size;
+  return env_.cursor.ack_partly(message.position, message.remaining, size, newly);
+}
+
+void Dispatcher::announce_end_of_topic() {
+  if (!env_.ledger.terminated() || env_.cursor.backlog_entries() != 0) return;
+  for (auto& consumer : consumers_) {
+    // Other clients close their connection when they see this command.
+    if (consumer->told_end_of_topic || !consumer->outbox().peer().is_java()) continue;
+    consumer->told_end_of_topic = true;
+    consumer->outbox().send_reached_end_of_topic(consumer->id());
+  }
+}
+
+WaitReason Dispatcher::engine_reason() const {
+  if (stopped_) return WaitReason::Stopped;
+  if (consumers_.empty()) return WaitReason::NoConsumer;
+  if (scheduled() || turn_posted_) return WaitReason::TurnScheduled;
+  if (reading_) return WaitReason::ReadInFlight;
+  if (retrying_) return WaitReason::ReadRetry;
+  return WaitReason::None;
+}
+
+std::shared_ptr<Consumer> Dispatcher::take_out(Consumer& consumer) {
+  auto it = std::find_if(consumers_.begin(), consumers_.end(),
+                         [&](const auto& other) { return other.get() == &consumer; });
+  if (it == consumers_.end()) return nullptr;
+  auto taken = std::move(*it);
+  consumers_.erase(it);
+  taken->detach();
+  return taken;
+}
+
+void Dispatcher::describe(SubscriptionStats& stats) const {
+  stats.type = type_;
+  stats.unacked_messages = unacked_messages();
+  stats.msg_delayed = static_cast<std::int64_t>(delayed());
+  if (const Consumer* active = active_consumer()) stats.active_consumer_name = active->name();
+}
+
+void Dispatcher::watch(std::int64_t now) {
+  for (auto& consumer : consumers_) consumer->tick(now);
+  if (why_waiting() != WaitReason::None) return;
+  ++env_.counters.stalls;
+  std::string consumers;
+  for (auto& consumer : consumers_) {
+    consumers += fmt::format(" [{} permits {} unacked {} parked {} writable {}]", consumer->name(),
+                             consumer->permits(), consumer->pending.messages(), consumer->parked.size(),
+                             consumer->outbox().writable());
+  }
+  GM_LOG_ERROR("{}: subscription {} ({}) stood still without a reason: reads at {}, first unacked {}, last entry "
+               "{}, backlog {}, consumers{}; going on",
+               env_.topic.name().full(), env_.subscription, to_string(type_), read_position_.to_string(),
+               env_.cursor.first_unacked().to_string(), env_.ledger.last_confirmed().to_string(),
+               env_.cursor.backlog_entries(), consumers);
+  schedule();
+}
+
+}  // namespace geminga

@@ -1,0 +1,386 @@
+#include "broker/dispatcher_multiple.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.h"
+#include "broker/topic.h"
+
+namespace geminga {
+
+namespace {
+constexpr std::size_t kChunkedMessagesPerGeneration = 5'000;
+constexpr Position after(Position position) { return {position.ledger, position.entry + 1}; }
+
+// How many items from `item` on are neighbours in the log, so that one read brings them.
+template <typename Map>
+std::size_t run_length(Map& map, Position from, std::size_t at_most) {
+  std::size_t n = 1;
+  while (n < at_most && map.contains({from.ledger, from.entry + static_cast<EntryId>(n)})) ++n;
+  return n;
+}
+}  // namespace
+
+Status DispatcherMultiple::add(std::shared_ptr<Consumer> consumer) {
+  GM_RETURN_IF_ERROR(joined(*consumer));
+  consumer->attach(this);
+  const auto at = std::find_if(consumers_.begin(), consumers_.end(), [&](const auto& other) {
+    return other->priority() > consumer->priority();
+  });
+  consumers_.insert(at, std::move(consumer));
+  schedule();
+  return Status::ok();
+}
+
+void DispatcherMultiple::remove(Consumer& consumer) {
+  auto removed = take_out(consumer);
+  if (!removed) return;
+  std::erase_if(chunks_, [&](const auto& chunk) { return chunk.second == &consumer; });
+  std::erase_if(older_chunks_, [&](const auto& chunk) { return chunk.second == &consumer; });
+  left(consumer);
+  unacked_ -= consumer.pending.messages();
+  auto pending = consumer.pending.take();
+  pending.for_each([this](Position, const PendingAck& p) { slot_released(p.slot); });
+  parked_ -= consumer.parked.size();
+  consumer.parked.for_each([this](Position, const ParkedEntry& p) { slot_unparked(p.slot); });
+  auto parked = std::exchange(consumer.parked, {});
+  if (consumers_.empty()) {
+    rewind();
+    return;
+  }
+  pending.for_each([this](Position position, const PendingAck& p) { queue_again(position, p.slot); });
+  parked.for_each([this](Position position, const ParkedEntry& p) { queue_again(position, p.slot); });
+  schedule();
+}
+
+Consumer* DispatcherMultiple::holder_of(Consumer& first, Position position) {
+  if (first.pending.find(position) != nullptr) return &first;
+  for (auto& other : consumers_) {
+    if (other->pending.find(position) != nullptr) return other.get();
+  }
+  return nullptr;
+}
+
+std::optional<PendingAck> DispatcherMultiple::release(Consumer& consumer, Position position) {
+  auto pending = consumer.pending.remove(position);
+  if (pending) {
+    unacked_ -= pending->messages;
+    slot_released(pending->slot);
+  }
+  return pending;
+}
+
+void DispatcherMultiple::ack(Consumer& consumer, const AckedMessage& message) {
+  Consumer* holder = holder_of(consumer, message.position);
+  std::uint32_t newly = 0;
+  const std::uint32_t size = holder == nullptr ? 0 : holder->pending.find(message.position)->messages;
+  if (ack_in_cursor(message, size, &newly)) {
+    if (holder != nullptr) {
+      release(*holder, message.position);
+    } else {
+      forget_queued(message.position);
+    }
+    if (!env_.redeliveries.empty()) env_.redeliveries.erase(message.position);
+  } else if (holder != nullptr && newly > 0) {
+    unacked_ -= holder->pending.reduce(message.position, newly);
+  }
+  schedule();
+}
+
+// Acknowledged while it waited to be sent again.
+void DispatcherMultiple::forget_queued(Position position) {
+  if (replay_.erase(position) || parked_ == 0) return;
+  for (auto& consumer : consumers_) {
+    if (!consumer->parked.contains(position)) continue;
+    unpark(*consumer, position);
+    return;
+  }
+}
+
+void DispatcherMultiple::redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t) {
+  const auto again = [this](Position position, const PendingAck& pending) {
+    if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
+    queue_again(position, pending.slot);
+  };
+  if (positions.empty()) {
+    unacked_ -= consumer.pending.messages();
+    auto pending = consumer.pending.take();
+    pending.for_each([this](Position, const PendingAck& p) { slot_released(p.slot); });
+    pending.for_each(again);
+  } else {
+    for (const Position position : positions) {
+      if (auto pending = release(consumer, position)) again(position, *pending);
+    }
+  }
+  schedule();
+}
+
+void DispatcherMultiple::mark_delete_moved() {
+  std::vector<Position> gone;
+  for (auto& consumer : consumers_) {
+    gone.clear();
+    consumer->pending.for_each([&](Position position, const PendingAck&) {
+      if (env_.cursor.is_acked(position)) gone.push_back(position);
+    });
+    for (const Position position : gone) release(*consumer, position);
+    gone.clear();
+    consumer->parked.for_each([&](Position position, const ParkedEntry&) {
+      if (env_.cursor.is_acked(position)) gone.push_back(position);
+    });
+    for (const Position position : gone) unpark(*consumer, position);
+  }
+  replay_.erase_if([&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
+  Dispatcher::mark_delete_moved();
+}
+
+void DispatcherMultiple::rewind() {
+  replay_.clear();
+  delayed_.clear();
+  chunks_.clear();
+  older_chunks_.clear();
+  arm_timer();
+  Dispatcher::rewind();
+}
+
+void DispatcherMultiple::stop() {
+  if (timer_) timer_->cancel();
+  timer_due_ms_ = 0;
+  Dispatcher::stop();
+}
+
+std::size_t DispatcherMultiple::look_ahead_limit() const {
+  return std::min(env_.config.look_ahead_per_consumer * std::max<std::size_t>(consumers_.size(), 1),
+                  env_.config.look_ahead_per_subscription);
+}
+
+bool DispatcherMultiple::any_ready() const {
+  return std::any_of(consumers_.begin(), consumers_.end(), [&](const auto& c) { return ready(*c); });
+}
+
+void DispatcherMultiple::deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot) {
+  const Remaining left = remaining(entry);
+  consumer.pending.add(entry.position, {left.messages, slot});
+  unacked_ += left.messages;
+  slot_pending(consumer, slot);
+  send(consumer, entry, left);
+}
+
+bool DispatcherMultiple::park(Consumer& consumer, Position position, ParkedEntry entry) {
+  if (look_ahead_full()) return false;
+  park_anyway(consumer, position, entry);
+  return true;
+}
+
+void DispatcherMultiple::park_anyway(Consumer& consumer, Position position, ParkedEntry entry) {
+  if (!consumer.parked.insert(position, entry)) return;
+  ++parked_;
+  slot_parked(entry.slot);
+  consumer.parked_scanned = std::min(consumer.parked_scanned, position);
+}
+
+void DispatcherMultiple::unpark(Consumer& consumer, Position position) {
+  auto entry = consumer.parked.erase(position);
+  if (!entry) return;
+  --parked_;
+  slot_unparked(entry->slot);
+}
+
+bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& metadata, std::uint16_t slot,
+                                       Verdict& verdict) {
+  if (metadata.deliver_at_time <= now() || !env_.config.delayed_delivery) return false;
+  if (delayed_.size() >= env_.config.max_delayed_in_memory) {
+    verdict = Verdict::NoRoom;
+    return true;
+  }
+  delayed_.add({metadata.deliver_at_time, entry.position, slot});
+  arm_timer();
+  spend(0);
+  verdict = Verdict::Taken;
+  return true;
+}
+
+Consumer* DispatcherMultiple::bound_to(const EntryMetadata& metadata) const {
+  if (!metadata.is_chunk() || metadata.chunk_id == 0 || (chunks_.empty() && older_chunks_.empty())) {
+    return nullptr;
+  }
+  const std::string uuid(metadata.uuid);
+  if (const auto it = chunks_.find(uuid); it != chunks_.end()) return it->second;
+  const auto it = older_chunks_.find(uuid);
+  return it == older_chunks_.end() ? nullptr : it->second;
+}
+
+void DispatcherMultiple::bind_chunks(const EntryMetadata& metadata, Consumer& consumer) {
+  if (!metadata.is_chunk()) return;
+  std::string uuid(metadata.uuid);
+  if (metadata.is_last_chunk()) {
+    chunks_.erase(uuid);
+    older_chunks_.erase(uuid);
+    return;
+  }
+  chunks_[std::move(uuid)] = &consumer;
+  if (chunks_.size() >= kChunkedMessagesPerGeneration) older_chunks_ = std::exchange(chunks_, {});
+}
+
+void DispatcherMultiple::deliver() {
+  collect_due();
+  if (const auto source = arrived()) {
+    serve(*source);
+    drop_arrived();
+  }
+  ++first_served_;
+  for (std::size_t i = 0; parked_ > 0 && i < consumers_.size() && !out_of_budget(); ++i) {
+    Consumer& consumer = *consumers_[(first_served_ + i) % consumers_.size()];
+    if (!consumer.parked.empty()) serve_parked(consumer);
+  }
+  serve_replay();
+  serve_log();
+}
+
+void DispatcherMultiple::serve(Source source) {
+  switch (source.kind) {
+    case Source::Kind::Log: serve_log(); return;
+    case Source::Kind::Replay: serve_replay(); return;
+    case Source::Kind::Parked:
+      for (auto& consumer : consumers_) {
+        if (consumer.get() == source.whose) serve_parked(*consumer);
+      }
+      return;
+  }
+}
+
+void DispatcherMultiple::serve_log() {
+  while (!out_of_budget() && any_ready()) {
+    const Position from = next_from_log();
+    if (!readable(from)) {
+      announce_end_of_topic();
+      return;
+    }
+    if (!fetch({Source::Kind::Log}, from, env_.config.max_read_batch_size)) return;
+    for (const Entry& entry : batch()) {
+      if (out_of_budget() || !any_ready()) return;
+      if (!env_.cursor.is_acked(entry.position) && dispatch(entry) == Verdict::NoRoom) return;
+      read_position_ = after(entry.position);
+    }
+  }
+}
+
+void DispatcherMultiple::serve_replay() {
+  if (replay_waits()) return;
+  while (!replay_.empty() && !out_of_budget() && any_ready()) {
+    const Position from = replay_.first()->position;
+    if (env_.cursor.is_acked(from)) {
+      replay_.erase(from);
+      continue;
+    }
+    if (!fetch({Source::Kind::Replay}, from, run_length(replay_, from, env_.config.max_read_batch_size))) {
+      return;
+    }
+    // What is not there any more cannot be sent.
+    if (batch().front().position != from) replay_.erase(from);
+    for (const Entry& entry : batch()) {
+      const std::uint16_t* slot = replay_.find(entry.position);
+      if (slot == nullptr) continue;
+      if (out_of_budget() || !any_ready()) return;
+      // Out first: dispatch() may put it into another queue, and the look-ahead counts it here.
+      const std::uint16_t kept = *slot;
+      replay_.erase(entry.position);
+      if (env_.cursor.is_acked(entry.position)) continue;
+      if (dispatch(entry) == Verdict::NoRoom) {
+        replay_.insert(entry.position, kept);
+        return;
+      }
+    }
+  }
+}
+
+void DispatcherMultiple::serve_parked(Consumer& consumer) {
+  while (!out_of_budget() && ready(consumer)) {
+    const auto* item = consumer.parked.at_or_after(consumer.parked_scanned);
+    if (item == nullptr) return;
+    const Position from = item->position;
+    if (env_.cursor.is_acked(from)) {
+      unpark(consumer, from);
+      continue;
+    }
+    if (must_wait(item->value)) {
+      consumer.parked_scanned = after(from);
+      continue;
+    }
+    const std::size_t wanted = consumer.entries_wanted(env_.config.max_read_batch_size);
+    if (!fetch({Source::Kind::Parked, &consumer}, from, run_length(consumer.parked, from, wanted))) return;
+    if (batch().front().position != from) unpark(consumer, from);
+    for (const Entry& entry : batch()) {
+      const ParkedEntry* parked = consumer.parked.find(entry.position);
+      if (parked == nullptr || must_wait(*parked)) continue;
+      if (out_of_budget() || !ready(consumer)) return;
+      const std::uint16_t slot = parked->slot;
+      unpark(consumer, entry.position);
+      if (env_.cursor.is_acked(entry.position)) continue;
+      const auto metadata = admit_entry(entry);
+      if (!metadata) continue;
+      deliver_to(consumer, entry, slot);
+      bind_chunks(*metadata, consumer);
+    }
+  }
+}
+
+void DispatcherMultiple::collect_due() {
+  if (delayed_.empty()) return;
+  while (!delayed_.empty() && delayed_.first_due() <= now()) {
+    const auto item = delayed_.pop();
+    if (!env_.cursor.is_acked(item.position)) queue_again(item.position, item.slot);
+  }
+  arm_timer();
+}
+
+void DispatcherMultiple::arm_timer() {
+  if (delayed_.empty()) {
+    if (timer_due_ms_ != 0) timer_->cancel();
+    timer_due_ms_ = 0;
+    return;
+  }
+  const std::int64_t due = delayed_.first_due();
+  if (timer_due_ms_ != 0 && timer_due_ms_ <= due) return;
+  timer_due_ms_ = due;
+  if (!timer_) timer_.emplace(env_.shard.executor());
+  timer_->expires_after(Millis(std::max<std::int64_t>(due - now_ms(), 0) + 1));
+  timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& cancelled) {
+    auto self = weak.lock();
+    if (!self || cancelled) return;
+    auto& dispatcher = static_cast<DispatcherMultiple&>(*self);
+    dispatcher.timer_due_ms_ = 0;
+    dispatcher.schedule();
+  });
+}
+
+WaitReason DispatcherMultiple::why_waiting() const {
+  if (const WaitReason reason = engine_reason(); reason != WaitReason::None) return reason;
+  const bool log_left = readable(env_.cursor.next_unacked(read_position_));
+  if (!log_left && parked_ == 0 && replay_.empty()) return WaitReason::NothingToRead;
+  if (subscription_full()) return WaitReason::SubscriptionUnackedLimit;
+  if (!any_ready()) {
+    WaitReason reason = WaitReason::NoPermits;
+    for (const auto& consumer : consumers_) {
+      if (consumer->permits() <= 0) continue;
+      reason = consumer->outbox().writable() ? WaitReason::UnackedLimit : WaitReason::ClientNotReading;
+    }
+    return reason;
+  }
+  for (const auto& consumer : consumers_) {
+    if (!ready(*consumer)) continue;
+    bool deliverable = false;
+    consumer->parked.for_each([&](Position, const ParkedEntry& entry) { deliverable |= !must_wait(entry); });
+    if (deliverable) return WaitReason::None;
+  }
+  if (!log_left) return replay_.empty() || replay_waits() ? WaitReason::KeysInUse : WaitReason::None;
+  if (look_ahead_full()) return WaitReason::LookAheadFull;
+  if (delayed_.size() >= env_.config.max_delayed_in_memory) return WaitReason::DelayedIndexFull;
+  return WaitReason::None;
+}
+
+void DispatcherMultiple::describe(SubscriptionStats& stats) const {
+  Dispatcher::describe(stats);
+  stats.blocked_on_unacked = subscription_full();
+}
+
+}  // namespace geminga

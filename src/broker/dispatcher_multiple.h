@@ -1,0 +1,113 @@
+// What Shared and Key_Shared have in common: several consumers get different entries and acknowledge them one by one.
+//
+// An entry that was read is in exactly one place: pending at a consumer (sent, not acknowledged), parked for one
+// consumer, in the replay queue (to be sent again, to whomever), or held until its time. What is none of these and
+// not acknowledged lies at or beyond the read position. Everything is in memory and derived again from the log
+// when the last consumer leaves or the topic is loaded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "broker/delayed_index.h"
+#include "broker/dispatcher.h"
+
+namespace geminga {
+
+class DispatcherMultiple : public Dispatcher {
+ public:
+  Status add(std::shared_ptr<Consumer> consumer) override;
+  void remove(Consumer& consumer) override;
+  void ack(Consumer& consumer, const AckedMessage& message) override;
+  void redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t epoch) override;
+  void mark_delete_moved() override;
+  void rewind() override;
+  void stop() override;
+  WaitReason why_waiting() const override;
+  std::int64_t unacked_messages() const override { return unacked_; }
+  std::size_t delayed() const override { return delayed_.size(); }
+  void describe(SubscriptionStats& stats) const override;
+
+ protected:
+  DispatcherMultiple(const DispatcherEnv& env, SubscriptionType type) : Dispatcher(env, type) {}
+
+  enum class Verdict : std::uint8_t {
+    Taken,   // sent, or put where it waits, or nothing to send
+    NoRoom,  // nobody can take it now: it stays where it is
+  };
+  // An entry of the log or of the replay queue, not acknowledged.
+  virtual Verdict dispatch(const Entry& entry) = 0;
+  // An entry that was sent or held before is to be delivered.
+  virtual void queue_again(Position position, std::uint16_t slot) = 0;
+  // Is the entry of this slot, parked for its owner, still to wait for others of its key?
+  virtual bool must_wait(const ParkedEntry&) const { return false; }
+  // Does what is in the replay queue wait for consumers that are not there?
+  virtual bool replay_waits() const { return false; }
+  virtual Status joined(Consumer&) { return Status::ok(); }
+  virtual void left(Consumer&) {}
+  // Counts of a slot's entries changed.
+  virtual void slot_pending(Consumer&, std::uint16_t) {}
+  virtual void slot_released(std::uint16_t) {}
+  virtual void slot_parked(std::uint16_t) {}
+  virtual void slot_unparked(std::uint16_t) {}
+
+  void deliver() override;
+  // Has permits, its client reads, and it may hold more unacknowledged messages.
+  bool ready(const Consumer& consumer) const {
+    return consumer.wants_more() && below_limit(consumer) && !subscription_full();
+  }
+  bool any_ready() const;
+  void deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot);
+  // False: too many entries are parked already.
+  bool park(Consumer& consumer, Position position, ParkedEntry entry);
+  void park_anyway(Consumer& consumer, Position position, ParkedEntry entry);
+  void unpark(Consumer& consumer, Position position);
+  bool look_ahead_full() const { return parked_ + replay_.size() >= look_ahead_limit(); }
+  // True: held back until its time (or, if that is not possible, `verdict` says to wait).
+  bool hold_if_early(const Entry& entry, const EntryMetadata& metadata, std::uint16_t slot, Verdict& verdict);
+
+  // The consumer that has the first chunks of this message.
+  Consumer* bound_to(const EntryMetadata& metadata) const;
+  // Notes, when it is sent, where the chunks that follow must go.
+  void bind_chunks(const EntryMetadata& metadata, Consumer& consumer);
+
+  PositionMap<std::uint16_t> replay_;  // with slots
+
+ private:
+  bool below_limit(const Consumer& consumer) const {
+    const std::int64_t limit = env_.config.max_unacked_per_consumer;
+    return limit <= 0 || !env_.durable || consumer.pending.messages() < limit;
+  }
+  bool subscription_full() const {
+    const std::int64_t limit = env_.config.max_unacked_per_subscription;
+    return limit > 0 && env_.durable && unacked_ >= limit;
+  }
+  std::size_t look_ahead_limit() const;
+  Consumer* holder_of(Consumer& first, Position position);
+  std::optional<PendingAck> release(Consumer& consumer, Position position);
+  void forget_queued(Position position);
+  void serve(Source source);
+  void serve_log();
+  void serve_replay();
+  void serve_parked(Consumer& consumer);
+  void collect_due();
+  void arm_timer();
+
+  DelayedIndex delayed_;
+  std::optional<asio::steady_timer> timer_;
+  std::int64_t timer_due_ms_ = 0;  // 0: not running
+  std::int64_t unacked_ = 0;       // the sum over consumers
+  std::size_t parked_ = 0;         // the sum over consumers
+  std::size_t first_served_ = 0;   // whose parked entries come first this turn
+  // Messages of which some chunks were sent, by uuid. Two generations, so that those whose last chunk never
+  // comes go away some time.
+  std::unordered_map<std::string, Consumer*> chunks_;
+  std::unordered_map<std::string, Consumer*> older_chunks_;
+};
+
+}  // namespace geminga

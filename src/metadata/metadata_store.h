@@ -37,7 +37,7 @@ struct MetadataValue {
 
 struct MetadataPut {
   // Unset: write in any case. -1: the key must not exist (else BadVersion). n: its version must be n.
-  std::optional<std::int64_t> expected_version;
+  std::optional<std::int64_t> expected_version = {};
   bool ephemeral = false;
   // Appends ten digits, a counter of the parent that never goes back (ZooKeeper's sequential nodes).
   bool sequential = false;
@@ -51,9 +51,9 @@ struct MetadataPutResult {
 // One write of a transaction (all or nothing).
 struct MetadataOp {
   enum class Kind { Put, Remove } kind = Kind::Put;
-  std::string path;
-  std::string value;
-  std::optional<std::int64_t> expected_version;
+  std::string path = {};
+  std::string value = {};
+  std::optional<std::int64_t> expected_version = {};
 };
 
 struct MetadataEvent {

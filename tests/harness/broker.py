@@ -200,9 +200,10 @@ class Oracle:
     def __init__(self, broker_port=None, web_port=None, heap="-Xms256m -Xmx1g", extra_conf=None, cpus=None, prefix=(),
                  home=None):
         """home: a folder for this oracle's data, where another on the same ports (in another network namespace) may run."""
+        port = broker_port or free_port()
         # The script gives BookKeeper the port + 20000.
-        self.broker_port = broker_port or 17650
-        self.web_port = web_port or 17080
+        self.broker_port = port if port < 45000 else port - 20000
+        self.web_port = web_port or free_port()
         self.heap, self.extra_conf, self.cpus, self.prefix = heap, extra_conf, cpus, list(prefix)
         self.home = Path(home) if home else None
         self.pid = None

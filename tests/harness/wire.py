@@ -193,7 +193,13 @@ class Connection:
             pass
         return False
 
+    def lookup(self, topic):
+        """As every client does first: a broker takes no producer or consumer of a topic that it has not taken over yet."""
+        self.send(LOOKUP, {1: topic, 2: self.request_id()})
+        return self.expect(LOOKUP_RESPONSE)
+
     def producer(self, topic, producer_id=1, name=None):
+        self.lookup(topic)
         fields = {1: topic, 2: producer_id, 3: self.request_id()}
         if name:
             fields[4] = name
@@ -204,6 +210,7 @@ class Connection:
         self.send(SEND, {1: producer_id, 2: sequence}, entry(payload, sequence=sequence, **options))
 
     def subscribe(self, topic, subscription, consumer_id=1, kind=0, earliest=False, permits=None):
+        self.lookup(topic)
         self.send(SUBSCRIBE, {1: topic, 2: subscription, 3: kind, 4: consumer_id, 5: self.request_id(),
                               13: 1 if earliest else 0})
         self.expect(SUCCESS)

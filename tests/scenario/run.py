@@ -24,7 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import language                                      # noqa: E402
 from harness.admin import Admin                      # noqa: E402
-from harness.broker import Existing, Geminga, Oracle, free_port  # noqa: E402
+from harness.broker import Existing, Geminga, Oracle  # noqa: E402
 
 # What the oracle's configuration has and Pulsar's class defaults have not.
 GEMINGA_CONFIG = {"acknowledgmentAtBatchIndexLevelEnabled": "true", "exposeTopicLevelMetricsInPrometheus": "true",
@@ -37,8 +37,7 @@ def own_broker(scenario, target, workdir):
         return Geminga(config={**GEMINGA_CONFIG, **scenario.config}, data_dir=workdir / "data", log=workdir / "broker.log")
     extra = workdir / "extra.conf"
     extra.write_text("".join(f"{k}={v}\n" for k, v in scenario.config.items()))
-    port = free_port()
-    return Oracle(broker_port=port if port < 45000 else port - 20000, web_port=free_port(), extra_conf=extra)
+    return Oracle(extra_conf=extra)
 
 
 def needs_own_broker(scenario, target):

@@ -34,6 +34,7 @@ constexpr std::size_t kMaxGroupBytes = 1 << 20;
 constexpr std::size_t kMaxGroupWrites = 2000;
 constexpr std::size_t kMaxQueued = 100'000;
 constexpr std::size_t kMaxQueuedBytes = 64 << 20;
+constexpr std::size_t kFlushAtClose = 256 << 10;
 constexpr std::size_t kMaxCommitOps = 10'000;
 // A removal of a large subtree goes in batches of so many keys, the deepest first.
 constexpr std::size_t kRemoveBatch = 10'000;
@@ -124,6 +125,12 @@ RocksdbStore::~RocksdbStore() {
   wake_.notify_one();
   if (writer_.joinable()) writer_.join();
   readers_.join();
+  // Leave the next start little to replay.
+  std::uint64_t in_memory = 0;
+  if (clean && db_->GetIntProperty(rocksdb::DB::Properties::kCurSizeActiveMemTable, &in_memory) &&
+      in_memory > kFlushAtClose) {
+    (void)db_->Flush(rocksdb::FlushOptions());  // Close() reports what is wrong
+  }
   const rocksdb::Status status = db_->Close();
   db_.reset();
   if (!status.ok()) {

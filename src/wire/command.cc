@@ -132,11 +132,12 @@ std::size_t body_size(const MessageHeader& header) {
 }  // namespace
 
 int peek_command_type(CommandBytes command) {
+  int type = 0;
   FieldReader fields(command);
   while (fields.next()) {
-    if (fields.tag() == varint_tag(1)) return fields.int32();
+    if (fields.tag() == varint_tag(1)) type = fields.int32();
   }
-  return 0;
+  return fields.ok() ? type : 0;
 }
 
 std::optional<SendCommand> decode_send(CommandBytes command) {

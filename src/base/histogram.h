@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -48,9 +49,9 @@ class Histogram {
   // largest value. 0 when nothing was recorded.
   std::int64_t percentile(double percent) const {
     if (count_ == 0) return 0;
-    const double exact = std::clamp(percent, 0.0, 100.0) / 100 * static_cast<double>(count_);
-    auto wanted = static_cast<std::uint64_t>(exact);
-    if (static_cast<double>(wanted) < exact || wanted == 0) ++wanted;
+    // Less a grain, so that 99.9 % of 1000 is the 999th and not, by rounding, the 1000th.
+    const double exact = std::clamp(percent, 0.0, 100.0) / 100 * static_cast<double>(count_) - 1e-6;
+    const std::uint64_t wanted = exact <= 0 ? 1 : static_cast<std::uint64_t>(std::ceil(exact));
     std::uint64_t seen = 0;
     for (std::size_t bucket = 0; bucket < counts_.size(); ++bucket) {
       seen += counts_[bucket];

@@ -45,7 +45,7 @@ TEST(Histogram, PercentilesAgreeWithSorting) {
   for (auto& value : values) h.record(value = static_cast<std::int64_t>(latencies(random)));
   std::sort(values.begin(), values.end());
   for (const double p : {1.0, 50.0, 95.0, 99.0, 99.9}) {
-    const auto exact = values[static_cast<std::size_t>(p / 100 * 20000) - 1];
+    const auto exact = values[static_cast<std::size_t>(std::lround(p * 200)) - 1];
     EXPECT_NEAR(static_cast<double>(h.percentile(p)), static_cast<double>(exact),
                 static_cast<double>(exact) / 1000);
   }

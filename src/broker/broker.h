@@ -1,7 +1,7 @@
 // The broker: everything of one process that clients and the admin API talk to.
 //
-// Owned by main (cli/standalone). Made on the main thread; open() and close() are awaited on shard 0. Members say
-// where they may be called.
+// Owned by main (cli/standalone). Made on the main thread; open() and close() are awaited on shard
+// 0. Members say where they may be called.
 #pragma once
 
 #include <atomic>
@@ -21,12 +21,12 @@
 
 namespace geminga {
 
-class Namespaces;       // tenants, namespaces, policies, partitioned topics (broker/namespaces.h)
-class SchemaRegistry;   // schema/schema_registry.h
-class TopicShard;       // the topics of one shard (broker/topic_shard.h)
-struct BrokerMetrics;   // broker/broker_metrics.h
+class Namespaces;      // tenants, namespaces, policies, partitioned topics (broker/namespaces.h)
+class SchemaRegistry;  // schema/schema_registry.h
+class TopicShard;      // the topics of one shard (broker/topic_shard.h)
+struct BrokerMetrics;  // broker/broker_metrics.h
 
-struct BrokerAddresses {  // what lookups answer
+struct BrokerAddresses {        // what lookups answer
   std::string service_url;      // "pulsar://localhost:6650"
   std::string web_service_url;  // "http://localhost:8080"
 };
@@ -51,12 +51,15 @@ class Broker {
 
   // The log that a topic's ledgers live in, and its shard. Any thread.
   unsigned log_of(const TopicName& name) const;
+  LedgerStore& ledgers(const TopicName& name);  // its log; use on its shard
   Shard& shard_of(const TopicName& name);
-  SchemaRegistry& schemas(const TopicName& name);  // of the log of the *base* topic; use on its shard
+  SchemaRegistry& schemas(
+      const TopicName& name);  // of the log of the *base* topic; use on its shard
   Shard& schema_shard(const TopicName& name);
 
   // Below: from any shard; they hop to the topic's shard and back.
-  // The loaded topic, loading (and creating, if allowed) it first. Must be called ON the topic's shard.
+  // The loaded topic, loading (and creating, if allowed) it first. Must be called ON the topic's
+  // shard.
   struct TopicOptions {
     bool create_if_missing = false;  // already decided: policy and request allow it
   };
@@ -64,13 +67,19 @@ class Broker {
   // Only if it is loaded now. On the topic's shard.
   std::shared_ptr<Topic> loaded_topic(const TopicName& name);
 
+  // Settings of its managed ledger: the broker's, with the namespace's retention. Any shard.
+  Task<Result<ManagedLedgerConfig>> ledger_config(TopicName name);
+  // "tenant/ns". Any shard.
+  Task<Result<bool>> namespace_exists(std::string name_space);
   // Is there such a topic (its managed ledger, or loaded if non-persistent)? Any shard.
   Task<Result<bool>> topic_exists(TopicName name);
   // Partition count of a partitioned topic, 0 if it is none. Any shard.
   Task<Result<std::int32_t>> partition_count(TopicName name);
-  // May `name` be created by a client now? (namespace policy over broker setting, system topics always). Any shard.
+  // May `name` be created by a client now? (namespace policy over broker setting, system topics
+  // always). Any shard.
   Task<Result<bool>> auto_creation_allowed(TopicName name);
-  // PARTITIONED_METADATA: the count, creating the partitioned topic if the default type says so. Any shard.
+  // PARTITIONED_METADATA: the count, creating the partitioned topic if the default type says so.
+  // Any shard.
   Task<Result<std::int32_t>> partition_metadata(TopicName name, bool may_create);
 
   // Admin: create / delete / unload / list. Any shard.
@@ -81,7 +90,8 @@ class Broker {
                                         std::map<std::string, std::string> properties);
   Task<Status> update_partitions(TopicName name, std::int32_t partitions);
   Task<Status> delete_partitioned_topic(TopicName name, bool force);
-  // Full names of persistent (and/or loaded non-persistent) topics of "tenant/ns", sorted; partitions one by one.
+  // Full names of persistent (and/or loaded non-persistent) topics of "tenant/ns", sorted;
+  // partitions one by one.
   Task<Result<std::vector<std::string>>> list_topics(std::string name_space, bool persistent,
                                                      bool non_persistent, bool include_system);
 

@@ -1,0 +1,61 @@
+// GET_LAST_MESSAGE_ID: the last message that this consumer could get, and how far its subscription
+// has acknowledged.
+#include "broker/call_on.h"
+#include "broker/handlers/handlers.h"
+
+namespace geminga {
+
+namespace {
+
+struct Answer {
+  Topic::LastMessage last;
+  std::int32_t partition = -1;
+  std::optional<Position> mark_delete;
+};
+
+// On the topic's shard.
+Task<Result<Answer>> find(std::shared_ptr<Topic> topic,
+                          std::shared_ptr<Subscription> subscription) {
+  Answer answer;
+  GM_CO_ASSIGN_OR_RETURN(answer.last, co_await topic->last_message_id());
+  answer.partition = topic->name().partition_index();
+  if (const ManagedCursor* cursor = subscription->cursor())
+    answer.mark_delete = cursor->mark_delete();
+  topic.reset();
+  subscription.reset();
+  co_return answer;
+}
+
+}  // namespace
+
+Task<void> handle_last_message_id(std::shared_ptr<Session> session,
+                                  pulsar::proto::BaseCommand command) {
+  const auto& request = command.getlastmessageid();
+  const Session::ConsumerSlot* slot = session->consumer(request.consumer_id());
+  if (slot == nullptr) {
+    session->reply_error(request.request_id(), Status::Metadata("Consumer not found"));
+    co_return;
+  }
+  const Result<Answer> found = co_await call_on(
+      *slot->shard, [topic = slot->topic, subscription = slot->subscription]() mutable {
+        return find(std::move(topic), std::move(subscription));
+      });
+  if (!found) co_return session->reply_error(request.request_id(), found.status());
+  pulsar::proto::BaseCommand answer;
+  answer.set_type(pulsar::proto::BaseCommand::GET_LAST_MESSAGE_ID_RESPONSE);
+  auto& response = *answer.mutable_getlastmessageidresponse();
+  response.set_request_id(request.request_id());
+  auto& last = *response.mutable_last_message_id();
+  last.set_ledgerid(static_cast<std::uint64_t>(found->last.position.ledger));
+  last.set_entryid(static_cast<std::uint64_t>(found->last.position.entry));
+  last.set_partition(found->partition);
+  last.set_batch_index(found->last.batch_index);
+  if (found->mark_delete && found->mark_delete->ledger >= 0) {
+    auto& mark_delete = *response.mutable_consumer_mark_delete_position();
+    mark_delete.set_ledgerid(static_cast<std::uint64_t>(found->mark_delete->ledger));
+    mark_delete.set_entryid(static_cast<std::uint64_t>(found->mark_delete->entry));
+  }
+  session->reply(answer);
+}
+
+}  // namespace geminga

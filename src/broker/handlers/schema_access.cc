@@ -1,0 +1,46 @@
+#include "broker/handlers/schema_access.h"
+
+#include "PulsarApi.pb.h"
+#include "broker/broker.h"
+#include "broker/call_on.h"
+
+namespace geminga {
+
+Result<std::optional<SchemaData>> schema_of_client(const pulsar::proto::Schema* schema) {
+  std::optional<SchemaData> none;
+  if (schema == nullptr) return none;
+  const std::optional<SchemaType> type = schema_type_from_wire(schema->type());
+  if (!type) {
+    return Status::IncompatibleSchema("schema type " + std::to_string(schema->type()) +
+                                      " is not known to this broker");
+  }
+  if (*type == SchemaType::None || *type == SchemaType::AutoConsume) return none;
+  SchemaData data;
+  data.type = *type;
+  data.data = schema->schema_data();
+  for (const auto& pair : schema->properties()) data.properties[pair.key()] = pair.value();
+  return std::optional<SchemaData>(std::move(data));
+}
+
+Task<Result<std::string>> put_schema(Broker& broker, TopicName name, SchemaData schema) {
+  const Result<std::int64_t> version = co_await call_on(
+      broker.schema_shard(name), [&broker, name, schema = std::move(schema)]() mutable {
+        return broker.schemas(name).put(name.schema_id(), std::move(schema));
+      });
+  if (!version) co_return version.status();
+  co_return encode_schema_version(*version);
+}
+
+Task<Status> put_consumer_schema(Broker& broker, TopicName name, SchemaData schema, bool idle) {
+  using Found = Result<std::optional<StoredSchema>>;
+  const Found latest = co_await call_on(
+      broker.schema_shard(name),
+      [&broker, name]() -> Task<Found> { return broker.schemas(name).latest(name.schema_id()); });
+  if (!latest) co_return latest.status();
+  if (latest->has_value()) co_return Status::ok();
+  if (!idle) co_return Status::IncompatibleSchema("Topic does not have schema to check");
+  const Result<std::string> version = co_await put_schema(broker, name, std::move(schema));
+  co_return version.status();
+}
+
+}  // namespace geminga

@@ -1,0 +1,466 @@
+#include "broker/persistent_topic.h"
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "broker/persistent_subscription.h"
+#include "wire/message_metadata.h"
+
+namespace geminga {
+
+namespace {
+
+constexpr char kEpochProperty[] = "pulsar.topic.epoch";
+constexpr std::uint64_t kNoHighest = ~std::uint64_t{0};
+
+// Cursors of the broker's own; no client subscribes to them.
+bool is_internal_cursor(const std::string& name) {
+  return name == "pulsar.dedup" || name == "__compaction" || name.starts_with("pulsar.repl");
+}
+
+Status not_available() { return Status::ServiceNotReady("Topic is temporarily unavailable"); }
+
+}  // namespace
+
+PersistentTopic::PersistentTopic(PersistentTopicEnv env, TopicName name)
+    : env_(std::move(env)),
+      name_(std::move(name)),
+      producers_(name_.full(), env_.shard, gate_,
+                 [this](std::uint64_t epoch) -> Task<Status> { return store_epoch(epoch); }) {}
+
+PersistentTopic::~PersistentTopic() { env_.shard.forget(*this); }
+
+Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(
+    PersistentTopicEnv env, TopicName name, ManagedLedgerConfig ledger_config,
+    bool create_if_missing) {
+  auto topic = std::make_shared<PersistentTopic>(std::move(env), std::move(name));
+  ManagedLedgerEnv ledger_env;
+  ledger_env.shard = &topic->env_.shard;
+  ledger_env.ledgers = &topic->env_.ledgers;
+  ledger_env.metadata = &topic->env_.metadata;
+  Result<std::unique_ptr<ManagedLedger>> ledger =
+      co_await open_managed_ledger(ledger_env, topic->name_.managed_ledger_name(), ledger_config,
+                                   topic.get(), create_if_missing);
+  if (ledger.is(ErrorCode::NotFound)) {
+    co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", topic->name_.full()));
+  }
+  if (!ledger) co_return ledger.status();
+  topic->ledger_ = std::move(*ledger);
+  topic->adopt_cursors();
+  co_return topic;
+}
+
+void PersistentTopic::adopt_cursors() {
+  const auto& properties = ledger_->properties();
+  if (const auto epoch = properties.find(kEpochProperty); epoch != properties.end()) {
+    producers_.restore_epoch(std::strtoull(epoch->second.c_str(), nullptr, 10));
+  }
+  for (const auto& cursor : ledger_->cursors()) {
+    if (!is_internal_cursor(cursor->name()))
+      subscriptions_[cursor->name()] = make_subscription(cursor);
+  }
+}
+
+Status PersistentTopic::ready_to_serve() const {
+  return closing() ? not_available() : Status::ok();
+}
+
+Task<Status> PersistentTopic::store_epoch(std::uint64_t epoch) {
+  auto properties = ledger_->properties();
+  properties[kEpochProperty] = std::to_string(epoch);
+  co_return co_await ledger_->set_properties(std::move(properties));
+}
+
+// --- producers ---
+
+Task<Result<ProducerGrant>> PersistentTopic::add_producer(ProducerRequest request) {
+  auto self = shared_from_this();
+  const auto inside = gate_.hold();
+  if (!inside) co_return not_available();
+  GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  if (terminated()) co_return Status::TopicTerminated("Topic was already terminated");
+  if (!env_.ledgers.writable()) {
+    co_return Status::ProducerBlockedQuotaExceededException(
+        "the disk of the broker is full: publishing goes on when there is room again");
+  }
+  if (!request.initial_subscription.empty() &&
+      subscription(request.initial_subscription) == nullptr) {
+    if (!env_.config.allow_auto_subscription_creation) {
+      co_return Status::NotAllowed(
+          "Could not create the initial subscription due to the auto subscription creation "
+          "is not allowed.");
+    }
+    const Status created =
+        co_await create_subscription(request.initial_subscription, Position::earliest(), {});
+    if (!created && !created.is(ErrorCode::AlreadyExists)) co_return created;
+  }
+  auto producer = std::make_shared<Producer>(std::move(request));
+  Result<ProducerGrant> grant = co_await producers_.add(producer);
+  // Closed while it was added: close_all() may have come too early for this one.
+  if (grant && closing()) {
+    producer->set_state(Producer::State::Closed);
+    producers_.remove(producer);
+    co_return not_available();
+  }
+  co_return grant;
+}
+
+Task<void> PersistentTopic::remove_producer(std::shared_ptr<Producer> producer) {
+  auto self = shared_from_this();
+  // A client that closes gets its last receipts first; for one that is gone nobody waits.
+  if (producer->outbox().connected()) co_await producer->drained();
+  if (producer->state() != Producer::State::Fenced) producer->set_state(Producer::State::Closed);
+  producers_.remove(producer);
+}
+
+// --- publishing ---
+
+void PersistentTopic::publish(std::vector<PublishItem>& items) {
+  const std::int64_t now = monotonic_ns();
+  for (PublishItem& item : items) {
+    Producer& producer = *item.producer;
+    if (producer.state() != Producer::State::Active || closing()) {
+      if (producer.state() == Producer::State::Fenced) {
+        producer.outbox().close_connection("SEND of a producer that was fenced out");
+      }
+      producer.outbox().forget_publishes(1);
+      continue;
+    }
+    producer.publish_started();
+    Pending pending;
+    pending.producer = std::move(item.producer);
+    pending.sequence_id = item.sequence_id;
+    pending.highest_sequence_id = item.highest_sequence_id;
+    pending.has_highest = item.has_highest_sequence_id;
+    if (item.refused.is_ok()) {
+      producer.count(item.messages, item.entry.size(), item.is_chunk, now);
+      messages_in_ += item.messages;
+      bytes_in_ += static_cast<std::int64_t>(item.entry.size());
+      message_rate_.add(item.messages, now);
+      byte_rate_.add(static_cast<std::int64_t>(item.entry.size()), now);
+      pending_.push_back(std::move(pending));
+      ledger_->append(item.entry, item.messages);
+    } else {
+      pending.refused = std::make_unique<Status>(std::move(item.refused));
+      pending_.push_back(std::move(pending));
+    }
+  }
+  items.clear();
+  answer_refused();
+}
+
+void PersistentTopic::persisted(Position position, const Status& status) {
+  const Pending pending = std::move(pending_.front());
+  pending_.pop_front();
+  Producer& producer = *pending.producer;
+  if (status.is_ok()) {
+    producer.outbox().send_receipt(producer.id(), pending.sequence_id,
+                                   pending.has_highest ? pending.highest_sequence_id : kNoHighest,
+                                   position);
+    env_.shard.defer(*this);
+  } else {
+    // No SEND_ERROR: the producer is closed, and its client sends again what got no receipt.
+    producer.outbox().forget_publishes(1);
+    write_failed(status);
+  }
+  answered(producer);
+  answer_refused();
+}
+
+// Refused items at the head of the queue have their turn.
+void PersistentTopic::answer_refused() {
+  while (!pending_.empty() && pending_.front().refused != nullptr) {
+    const Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    const std::uint64_t sequence_id =
+        pending.has_highest && pending.highest_sequence_id != kNoHighest
+            ? std::max(pending.sequence_id, pending.highest_sequence_id)
+            : pending.sequence_id;
+    pending.producer->outbox().send_error(pending.producer->id(), sequence_id, *pending.refused);
+    answered(*pending.producer);
+  }
+}
+
+void PersistentTopic::answered(Producer& producer) {
+  producer.publish_done();
+  if (pending_.empty() && drained_) std::exchange(drained_, nullptr)->set();
+}
+
+void PersistentTopic::write_failed(const Status& status) {
+  if (failed_) return;
+  if (status.is(ErrorCode::DiskFull) || status.is(ErrorCode::TopicTerminated)) {
+    producers_.close_all();
+    return;
+  }
+  failed_ = true;
+  GM_LOG_ERROR("{}: writing to the log failed, the topic is reopened: {}", name_.full(),
+               status.to_string());
+  producers_.close_all();
+  env_.failed(name_);
+}
+
+Task<void> PersistentTopic::publishes_drained() {
+  if (pending_.empty()) co_return;
+  if (!drained_) drained_ = std::make_shared<Event>();
+  auto event = drained_;
+  co_await event->wait();
+}
+
+void PersistentTopic::run_deferred() {
+  for (const auto& [name, subscription] : subscriptions_) subscription->entries_available();
+}
+
+// --- subscriptions ---
+
+std::shared_ptr<Subscription> PersistentTopic::make_subscription(
+    std::shared_ptr<ManagedCursor> cursor) {
+  const std::string name = cursor->name();
+  const bool durable = cursor->durable();
+  return make_persistent_subscription(
+      {*this, *ledger_, std::move(cursor), name, durable, env_.config});
+}
+
+std::shared_ptr<Subscription> PersistentTopic::subscription(const std::string& name) const {
+  const auto at = subscriptions_.find(name);
+  return at == subscriptions_.end() ? nullptr : at->second;
+}
+
+std::vector<std::string> PersistentTopic::subscription_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, subscription] : subscriptions_) names.push_back(name);
+  return names;
+}
+
+Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest request) {
+  auto self = shared_from_this();
+  const auto inside = gate_.hold();
+  if (!inside) co_return not_available();
+  GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  const std::int64_t rollback = request.start_message_rollback_seconds;
+  Subscribed subscribed;
+  GM_CO_ASSIGN_OR_RETURN(subscribed.subscription, co_await find_or_create(request));
+  if (rollback > 0) {
+    GM_CO_RETURN_IF_ERROR(
+        co_await subscribed.subscription->seek_to_time(now_ms() - rollback * 1000));
+  }
+  GM_CO_ASSIGN_OR_RETURN(subscribed.consumer,
+                         co_await subscribed.subscription->add_consumer(std::move(request)));
+  if (closing()) {
+    subscribed.subscription->remove_consumer(subscribed.consumer);
+    co_return not_available();
+  }
+  co_return subscribed;
+}
+
+Task<Result<std::shared_ptr<Subscription>>> PersistentTopic::find_or_create(
+    const SubscribeRequest& request) {
+  const auto lock = co_await creating_.lock();
+  if (auto found = subscription(request.subscription); found != nullptr) {
+    if (found->cursor()->durable() == request.durable) co_return found;
+    co_return Status::NotAllowed(request.durable
+                                     ? "NonDurable subscription with the same name already exists."
+                                     : "Durable subscription with the same name already exists.");
+  }
+  GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  std::shared_ptr<ManagedCursor> cursor;
+  if (request.durable) {
+    if (!env_.config.allow_auto_subscription_creation) {
+      co_return Status::SubscriptionNotFound("Subscription does not exist");
+    }
+    const InitialPosition initial =
+        request.initial_earliest ? InitialPosition::Earliest : InitialPosition::Latest;
+    GM_CO_ASSIGN_OR_RETURN(cursor, co_await ledger_->open_cursor(request.subscription, initial,
+                                                                 request.subscription_properties));
+  } else {
+    const Position unset = request.initial_earliest ? Position::earliest() : Position::latest();
+    Position start = request.start_message_id.value_or(unset);
+    // Beyond the end means from now on, unless the client would rather begin at the beginning.
+    if (request.start_message_id && start != Position::earliest() &&
+        start > ledger_->last_confirmed() && ledger_->normalize(start) != start) {
+      start = unset;
+    }
+    cursor = ledger_->new_non_durable_cursor(request.subscription, start);
+    non_durable_[request.subscription] = cursor;
+  }
+  auto made = make_subscription(std::move(cursor));
+  subscriptions_[request.subscription] = made;
+  co_return made;
+}
+
+Task<Status> PersistentTopic::create_subscription(std::string name, Position start,
+                                                  std::map<std::string, std::string> properties) {
+  auto self = shared_from_this();
+  const auto inside = gate_.hold();
+  if (!inside) co_return not_available();
+  const auto lock = co_await creating_.lock();
+  if (subscriptions_.contains(name)) {
+    co_return Status::AlreadyExists(fmt::format("Subscription {} already exists for topic", name));
+  }
+  GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  std::optional<Position> at;
+  InitialPosition initial = InitialPosition::Latest;
+  if (start == Position::earliest()) {
+    initial = InitialPosition::Earliest;
+  } else if (start != Position::latest()) {
+    at = start;
+  }
+  auto opened = co_await ledger_->open_cursor(name, initial, std::move(properties), at);
+  if (!opened) co_return opened.status();
+  subscriptions_[name] = make_subscription(std::move(*opened));
+  co_return Status::ok();
+}
+
+Task<Status> PersistentTopic::delete_subscription(std::string name, bool force) {
+  auto self = shared_from_this();
+  const auto inside = gate_.hold();
+  if (!inside) co_return not_available();
+  auto found = subscription(name);
+  if (found == nullptr) {
+    co_return Status::SubscriptionNotFound(
+        fmt::format("Subscription {} not found for topic {}", name, name_.full()));
+  }
+  if (found->consumer_count() > 0 && !force) {
+    co_return Status::PreconditionFailed("Subscription has active connected consumers");
+  }
+  co_await found->close(true);
+  // Someone else may have deleted it while its reads ended.
+  if (subscription(name) != found) co_return Status::ok();
+  auto cursor = ledger_->cursor(name);
+  if (cursor == nullptr) {
+    drop_non_durable(name);
+    co_return Status::ok();
+  }
+  const Status deleted = co_await ledger_->delete_cursor(name);
+  if (deleted.is_ok()) {
+    subscriptions_.erase(name);
+  } else if (!closing()) {
+    // It is there still, and must be usable.
+    subscriptions_[name] = make_subscription(std::move(cursor));
+  }
+  co_return deleted;
+}
+
+void PersistentTopic::drop_non_durable(const std::string& name) {
+  const auto at = subscriptions_.find(name);
+  if (at == subscriptions_.end()) return;
+  struct Gone {
+    std::shared_ptr<PersistentTopic> topic;
+    std::shared_ptr<Subscription> subscription;
+    std::shared_ptr<ManagedCursor> cursor;
+  };
+  auto gone = std::make_shared<Gone>(Gone{shared_from_this(), std::move(at->second), nullptr});
+  subscriptions_.erase(at);
+  if (auto cursor = non_durable_.extract(name); !cursor.empty())
+    gone->cursor = std::move(cursor.mapped());
+  // Called from inside the subscription: let it return first.
+  env_.shard.post([gone = std::move(gone)]() mutable {
+    PersistentTopic& topic = *gone->topic;
+    spawn(topic.env_.shard, topic.gate_, [gone = std::move(gone)]() -> Task<void> {
+      co_await gone->subscription->close(true);
+      if (gone->cursor != nullptr) gone->topic->ledger_->remove_non_durable(gone->cursor);
+    });
+  });
+}
+
+std::size_t PersistentTopic::consumer_count() const {
+  std::size_t count = 0;
+  for (const auto& [name, subscription] : subscriptions_) count += subscription->consumer_count();
+  return count;
+}
+
+// --- the log ---
+
+Task<Result<Topic::LastMessage>> PersistentTopic::last_message_id() {
+  auto self = shared_from_this();
+  const auto inside = gate_.hold();
+  if (!inside) co_return not_available();
+  Position at = ledger_->last_confirmed();
+  // Markers are never delivered: the last message is the one before them.
+  while (at.entry >= 0 && ledger_->exists(at)) {
+    std::vector<Entry> entries;
+    if (ledger_->read_cached(at, 1, 1, entries) == 0) {
+      GM_CO_ASSIGN_OR_RETURN(entries, co_await ledger_->read(at, 1, 1));
+    }
+    if (entries.empty() || entries[0].position != at) break;
+    const Result<EntryMetadata> metadata = parse_entry_metadata(entries[0].data.span());
+    if (metadata && metadata->is_marker()) {
+      at = ledger_->previous(at);
+      continue;
+    }
+    LastMessage last;
+    last.position = at;
+    if (metadata && metadata->is_batch) last.batch_index = metadata->num_messages - 1;
+    co_return last;
+  }
+  co_return LastMessage();
+}
+
+Task<Result<Position>> PersistentTopic::terminate() {
+  auto self = shared_from_this();
+  const auto inside = gate_.hold();
+  if (!inside) co_return not_available();
+  Result<Position> last = co_await ledger_->terminate();
+  if (!last) co_return last;
+  producers_.close_all();
+  for (const auto& [name, subscription] : subscriptions_) subscription->entries_available();
+  GM_LOG_INFO("{}: terminated at {}", name_.full(), last->to_string());
+  co_return last;
+}
+
+Task<void> PersistentTopic::disconnect_all(bool deleting) {
+  // What is in the log's queue still gets its receipt; what comes now is dropped, and sent again by
+  // its client.
+  closing_ = true;
+  co_await publishes_drained();
+  producers_.close_all();
+  const auto subscriptions = subscriptions_;
+  for (const auto& [name, subscription] : subscriptions) co_await subscription->close(deleting);
+  co_await gate_.close();
+  env_.shard.forget(*this);
+}
+
+Task<Status> PersistentTopic::close() {
+  auto self = shared_from_this();
+  co_await disconnect_all(false);
+  co_return co_await ledger_->close();
+}
+
+Task<Status> PersistentTopic::remove(bool force) {
+  auto self = shared_from_this();
+  GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  if (!force) {
+    if (producers_.size() > 0) {
+      co_return Status::PreconditionFailed(fmt::format("Topic has {} connected producers/consumers",
+                                                       producers_.size() + consumer_count()));
+    }
+    if (consumer_count() > 0) {
+      co_return Status::PreconditionFailed(
+          fmt::format("Topic has subscriptions with {} connected consumers", consumer_count()));
+    }
+  }
+  co_await disconnect_all(true);
+  co_return co_await ledger_->remove();
+}
+
+TopicStats PersistentTopic::stats() const {
+  const std::int64_t now = monotonic_ns();
+  TopicStats stats;
+  stats.msg_rate_in = message_rate_.per_second(now);
+  stats.msg_throughput_in = byte_rate_.per_second(now);
+  stats.average_msg_size = stats.msg_rate_in > 0 ? stats.msg_throughput_in / stats.msg_rate_in : 0;
+  stats.msg_in_counter = messages_in_;
+  stats.bytes_in_counter = bytes_in_;
+  stats.storage_size = ledger_->total_bytes();
+  stats.topic_epoch = producers_.epoch();
+  for (const auto& [name, producer] : producers_.all())
+    stats.publishers.push_back(producer->stats(now));
+  for (const auto& [name, subscription] : subscriptions_) {
+    stats.subscriptions.push_back(subscription->stats());
+    stats.backlog_size = std::max(stats.backlog_size, stats.subscriptions.back().backlog_size);
+  }
+  return stats;
+}
+
+}  // namespace geminga

@@ -1,0 +1,125 @@
+// A topic that is stored: a managed ledger, its producers and its subscriptions.
+//
+// Publishing: every item enters one FIFO in the order it came; good ones are appended to the log,
+// refused ones only wait for their turn. The log tells persisted() in the same order, so receipts
+// and errors leave in the order of the SENDs of each producer. Subscriptions hear of new entries
+// once a turn.
+//
+// Life: open() -> (serving) -> close() or remove(). A failed write ends it: it takes nothing more,
+// sends CLOSE_PRODUCER to all, and asks its owner (TopicShard) to unload it; clients come back to a
+// fresh one. Nothing that was not confirmed is acknowledged. A full disk alone does not end it:
+// producers are closed, and refused until there is room again. Made by TopicShard, used on its
+// shard only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "broker/producer_registry.h"
+#include "broker/ring.h"
+#include "broker/topic.h"
+#include "broker/windowed_rate.h"
+#include "managed_ledger/managed_ledger.h"
+#include "runtime/async.h"
+#include "runtime/gate.h"
+#include "runtime/shard.h"
+
+namespace geminga {
+
+struct BrokerConfig;
+
+struct PersistentTopicEnv {  // all outlive the topic
+  Shard& shard;
+  LedgerStore& ledgers;
+  MetadataStore& metadata;
+  const BrokerConfig& config;
+  // A write failed: unload the topic (not from inside the call).
+  std::function<void(const TopicName&)> failed;
+};
+
+class PersistentTopic final : public Topic,
+                              public std::enable_shared_from_this<PersistentTopic>,
+                              private PersistSink,
+                              private Deferred {
+ public:
+  // TopicNotFound if it does not exist and may not be created.
+  static Task<Result<std::shared_ptr<PersistentTopic>>> open(PersistentTopicEnv env, TopicName name,
+                                                             ManagedLedgerConfig ledger_config,
+                                                             bool create_if_missing);
+  PersistentTopic(PersistentTopicEnv env, TopicName name);  // use open()
+  ~PersistentTopic() override;
+
+  const TopicName& name() const override { return name_; }
+  Shard& shard() const override { return env_.shard; }
+  bool closing() const override { return closing_ || failed_; }
+  ManagedLedger* managed_ledger() const override { return ledger_.get(); }
+
+  Task<Result<ProducerGrant>> add_producer(ProducerRequest request) override;
+  Task<void> remove_producer(std::shared_ptr<Producer> producer) override;
+  void publish(std::vector<PublishItem>& items) override;
+
+  std::shared_ptr<Subscription> subscription(const std::string& name) const override;
+  std::vector<std::string> subscription_names() const override;
+  Task<Result<Subscribed>> subscribe(SubscribeRequest request) override;
+  Task<Status> create_subscription(std::string name, Position start,
+                                   std::map<std::string, std::string> properties) override;
+  Task<Status> delete_subscription(std::string name, bool force) override;
+  void drop_non_durable(const std::string& name) override;
+
+  Task<Result<LastMessage>> last_message_id() override;
+  Task<Result<Position>> terminate() override;
+  bool terminated() const override { return ledger_->terminated(); }
+  Task<Status> close() override;
+  Task<Status> remove(bool force) override;
+
+  TopicStats stats() const override;
+  std::size_t producer_count() const override { return producers_.size(); }
+  std::size_t consumer_count() const override;
+
+ private:
+  struct Pending {
+    std::shared_ptr<Producer> producer;
+    std::uint64_t sequence_id = 0;
+    std::uint64_t highest_sequence_id = 0;
+    std::unique_ptr<Status> refused;  // set: was not appended
+    bool has_highest = false;
+  };
+
+  void persisted(Position position, const Status& status) override;
+  void run_deferred() override;
+  void answer_refused();
+  void answered(Producer& producer);
+  void write_failed(const Status& status);
+  Task<void> publishes_drained();
+  Status ready_to_serve() const;
+
+  Task<Result<std::shared_ptr<Subscription>>> find_or_create(const SubscribeRequest& request);
+  std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
+  void adopt_cursors();
+  Task<void> disconnect_all(bool deleting);
+  Task<Status> store_epoch(std::uint64_t epoch);
+
+  const PersistentTopicEnv env_;
+  const TopicName name_;
+  Gate gate_;
+  std::unique_ptr<ManagedLedger> ledger_;
+  ProducerRegistry producers_;
+  std::map<std::string, std::shared_ptr<Subscription>> subscriptions_;
+  std::map<std::string, std::shared_ptr<ManagedCursor>>
+      non_durable_;      // cursors of the non-durable ones
+  AsyncMutex creating_;  // one subscription is made at a time
+  Ring<Pending> pending_;
+  std::shared_ptr<Event> drained_;
+  bool closing_ = false;
+  bool failed_ = false;
+
+  std::int64_t messages_in_ = 0;
+  std::int64_t bytes_in_ = 0;
+  WindowedRate message_rate_;
+  WindowedRate byte_rate_;
+};
+
+}  // namespace geminga

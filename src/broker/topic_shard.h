@@ -1,0 +1,60 @@
+// The topics of one shard: loads them when someone needs them, hands out the one loaded instance,
+// unloads and deletes them. While a topic is being loaded, unloaded or deleted everyone else waits
+// for the end of it; who came for a topic that was being deleted then finds it gone, and creates a
+// new one if that is allowed. Owned by the broker, one a shard; used on that shard only.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "broker/topic.h"
+#include "broker/topic_name.h"
+#include "runtime/async.h"
+#include "runtime/gate.h"
+
+namespace geminga {
+
+class Broker;
+class LedgerStore;
+
+class TopicShard {
+ public:
+  TopicShard(Broker& broker, Shard& shard) : broker_(broker), shard_(shard) {}
+
+  Task<Result<std::shared_ptr<Topic>>> get(TopicName name, bool create_if_missing);
+  // nullptr unless it is loaded and serving.
+  std::shared_ptr<Topic> loaded(const TopicName& name) const;
+  std::vector<std::shared_ptr<Topic>> all() const;
+  std::size_t size() const { return topics_.size(); }
+
+  // OK if it is not loaded.
+  Task<Status> unload(TopicName name);
+  // Loads it first if need be. TopicNotFound if there is none.
+  Task<Status> remove(TopicName name, bool force);
+  // Unloads all; nothing is loaded any more.
+  Task<Status> close();
+
+ private:
+  struct Slot {
+    std::shared_ptr<Topic> topic;
+    std::shared_ptr<Event> busy;  // being loaded, unloaded or deleted; set at the end
+  };
+  // Takes the topic for itself; gives the slot free again with done().
+  class Turn;
+
+  Task<Result<std::shared_ptr<Topic>>> load(TopicName name, bool create_if_missing);
+  Task<void> wait_idle(const TopicName& name);
+  void unload_failed(const TopicName& name);
+
+  Broker& broker_;
+  Shard& shard_;
+  Gate gate_;
+  bool closing_ = false;
+  std::unordered_map<TopicName, Slot> topics_;
+};
+
+}  // namespace geminga

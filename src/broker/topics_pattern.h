@@ -1,0 +1,32 @@
+// The pattern of a pattern consumer: a regular expression over topic names, as Java writes it.
+// Names are compared without domain and without "-partition-N", and must match as a whole. RE2
+// reads most patterns, in linear time; what it does not know (look-ahead, back references) is left
+// to a backtracking engine with a bounded effort. Values; any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace geminga {
+
+class TopicsPattern {
+ public:
+  static constexpr std::size_t kMaxLength = 50;  // subscriptionPatternMaxLength
+
+  // InvalidArgument with the reason. `text` may start with a domain
+  // ("persistent://public/default/foo-.*").
+  static Result<TopicsPattern> compile(std::string_view text);
+
+  bool matches(std::string_view topic) const;
+
+ private:
+  struct Compiled;
+  explicit TopicsPattern(std::shared_ptr<const Compiled> compiled)
+      : compiled_(std::move(compiled)) {}
+  std::shared_ptr<const Compiled> compiled_;
+};
+
+}  // namespace geminga

@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -34,10 +35,21 @@ constexpr std::size_t kMaxGroupBytes = 1 << 20;
 constexpr std::size_t kMaxGroupWrites = 2000;
 constexpr std::size_t kMaxQueued = 100'000;
 constexpr std::size_t kMaxQueuedBytes = 64 << 20;
-constexpr std::size_t kFlushAtClose = 256 << 10;
+constexpr std::uintmax_t kFlushAtClose = 512 << 10;
 constexpr std::size_t kMaxCommitOps = 10'000;
 // A removal of a large subtree goes in batches of so many keys, the deepest first.
 constexpr std::size_t kRemoveBatch = 10'000;
+
+// Bytes of RocksDB's write-ahead logs.
+std::uintmax_t log_bytes(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::uintmax_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".log") bytes += at->file_size(error);
+  }
+  return bytes;
+}
 
 struct Write {
   enum class Kind { Put, Remove, RemoveRecursive, Commit, Barrier } kind = Kind::Barrier;
@@ -125,12 +137,8 @@ RocksdbStore::~RocksdbStore() {
   wake_.notify_one();
   if (writer_.joinable()) writer_.join();
   readers_.join();
-  // Leave the next start little to replay.
-  std::uint64_t in_memory = 0;
-  if (clean && db_->GetIntProperty(rocksdb::DB::Properties::kCurSizeActiveMemTable, &in_memory) &&
-      in_memory > kFlushAtClose) {
-    (void)db_->Flush(rocksdb::FlushOptions());  // Close() reports what is wrong
-  }
+  // Leave the next start little to replay. An error is Close()'s to report.
+  if (clean && log_bytes(path_) > kFlushAtClose) (void)db_->Flush(rocksdb::FlushOptions());
   const rocksdb::Status status = db_->Close();
   db_.reset();
   if (!status.ok()) {

@@ -33,8 +33,8 @@ Consumer::~Consumer() { detach(); }
 
 void Consumer::attach(Owner* owner) {
   owner_ = owner;
-  // The session learns of it after the subscription did; the listener is the consumer, so that two consumers of
-  // one connection are two listeners.
+  // The session learns of it after the subscription did; the listener is the consumer, so that two
+  // consumers of one connection are two listeners.
   outbox_->add_writable_listener(this);
 }
 
@@ -55,14 +55,16 @@ std::size_t Consumer::entries_wanted(std::size_t at_most) const {
   return std::clamp<std::size_t>(static_cast<std::size_t>(std::ceil(entries)), 1, at_most);
 }
 
-void Consumer::send(const Delivery& delivery, const Buffer& entry, std::uint32_t messages, std::int64_t now) {
+void Consumer::send(const Delivery& delivery, const Buffer& entry, std::uint32_t messages,
+                    std::int64_t now) {
   outbox_->send_message(delivery, entry);
   permits_ -= messages;
   messages_out_.add(messages);
   bytes_out_.add(static_cast<std::int64_t>(entry.size()));
   if (delivery.redelivery_count > 0) redelivered_.add(messages);
-  messages_per_entry_ =
-      messages_per_entry_ == 0 ? messages : messages_per_entry_ * 0.9 + static_cast<double>(messages) * 0.1;
+  messages_per_entry_ = messages_per_entry_ == 0
+                            ? messages
+                            : messages_per_entry_ * 0.9 + static_cast<double>(messages) * 0.1;
   last_consumed_ms_ = now;
 }
 

@@ -1,9 +1,11 @@
-// One connected consumer: what it may still be sent (permits), what it holds unacknowledged, what it has received.
+// One connected consumer: what it may still be sent (permits), what it holds unacknowledged, what
+// it has received.
 //
-// Made by the subscription, owned by it and by the session that carries it, on the topic's shard. The dispatcher
-// changes it. Whether it can be sent something is always computed from these numbers, never remembered.
-// Once detach() was called (closed, connection gone, subscription reset) it belongs to nobody and every call that
-// a session still makes with it is ignored by the subscription.
+// Made by the subscription, owned by it and by the session that carries it, on the topic's shard.
+// The dispatcher changes it. Whether it can be sent something is always computed from these
+// numbers, never remembered. Once detach() was called (closed, connection gone, subscription reset)
+// it belongs to nobody and every call that a session still makes with it is ignored by the
+// subscription.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,11 @@
 
 namespace geminga {
 
-// An entry that was sent to a consumer and is not wholly acknowledged: how many of its messages, and its
-// Key_Shared slot.
+// An entry that was sent to a consumer and is not wholly acknowledged: how many of its messages,
+// and its Key_Shared slot.
 struct PendingAck {
   std::uint32_t messages = 0;
+  std::uint32_t batch_size = 0;  // with those acknowledged before it was sent
   std::uint16_t slot = 0;
 };
 
@@ -108,8 +111,10 @@ class Consumer final : public Outbox::WritableListener {
   // How many entries fill the permits, as far as one can tell from the last ones; at least one.
   std::size_t entries_wanted(std::size_t at_most) const;
 
-  // Sends one entry of which `messages` are not yet acknowledged, and takes the permits. `now`: ms since 1970.
-  void send(const Delivery& delivery, const Buffer& entry, std::uint32_t messages, std::int64_t now);
+  // Sends one entry of which `messages` are not yet acknowledged, and takes the permits. `now`: ms
+  // since 1970.
+  void send(const Delivery& delivery, const Buffer& entry, std::uint32_t messages,
+            std::int64_t now);
   void acked(std::int64_t messages, std::int64_t now);
 
   void tick(std::int64_t now);

@@ -1,5 +1,6 @@
-// Positions of messages that are held back until their time, earliest first. In memory only, 32 bytes each, and its
-// owner bounds it; after a restart it is made again by reading the log. Values; one shard.
+// Positions of messages that are held back until their time, earliest first. In memory only, 32
+// bytes each, and its owner bounds it; after a restart it is made again by reading the log. Values;
+// one shard.
 #pragma once
 
 #include <algorithm>

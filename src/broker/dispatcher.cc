@@ -20,13 +20,16 @@ std::string_view to_string(WaitReason reason) {
     case WaitReason::ReadRetry: return "a read failed and will be tried again";
     case WaitReason::NothingToRead: return "everything is delivered";
     case WaitReason::NoPermits: return "no consumer has permits";
-    case WaitReason::ClientNotReading: return "the clients with permits do not read what they were sent";
+    case WaitReason::ClientNotReading:
+      return "the clients with permits do not read what they were sent";
     case WaitReason::UnackedLimit: return "consumers reached the limit of unacknowledged messages";
     case WaitReason::SubscriptionUnackedLimit:
       return "the subscription reached the limit of unacknowledged messages";
     case WaitReason::FailoverDelay: return "the active consumer changed a moment ago";
-    case WaitReason::KeysInUse: return "the keys of what is left wait for acknowledgements or permits";
-    case WaitReason::LookAheadFull: return "too many entries wait for slow consumers or keys in use";
+    case WaitReason::KeysInUse:
+      return "the keys of what is left wait for acknowledgements or permits";
+    case WaitReason::LookAheadFull:
+      return "too many entries wait for slow consumers or keys in use";
     case WaitReason::DelayedIndexFull: return "too many delayed messages are held back";
   }
   return "?";
@@ -88,7 +91,8 @@ void Dispatcher::run_turn() {
   deliver();
   batch().clear();
   if (!out_of_budget()) return;
-  // Deferred work that defers again would run in this same turn: go through the mailbox, behind the others.
+  // Deferred work that defers again would run in this same turn: go through the mailbox, behind the
+  // others.
   turn_posted_ = true;
   env_.shard.post([weak = weak_from_this()] {
     if (auto self = weak.lock()) {
@@ -119,19 +123,20 @@ bool Dispatcher::fetch(Source source, Position from, std::size_t max_entries) {
     arrived_.clear();
     return true;
   }
-  if (env_.ledger.read_cached(from, max_entries, env_.config.max_read_size_bytes, out) > 0) return true;
+  if (env_.ledger.read_cached(from, max_entries, env_.config.max_read_size_bytes, out) > 0)
+    return true;
   if (!reading_ && !retrying_) start_read(source, from, max_entries);
   return false;
 }
 
 void Dispatcher::start_read(Source source, Position from, std::size_t max_entries) {
-  reading_ = spawn(
-      env_.shard, env_.gate,
-      [self = shared_from_this(), generation = generation_, source, from, max_entries]() -> Task<void> {
-        auto result =
-            co_await self->env_.ledger.read(from, max_entries, self->env_.config.max_read_size_bytes);
-        self->read_done(generation, source, from, std::move(result));
-      });
+  reading_ = spawn(env_.shard, env_.gate,
+                   [self = shared_from_this(), generation = generation_, source, from,
+                    max_entries]() -> Task<void> {
+                     auto result = co_await self->env_.ledger.read(
+                         from, max_entries, self->env_.config.max_read_size_bytes);
+                     self->read_done(generation, source, from, std::move(result));
+                   });
 }
 
 void Dispatcher::read_done(std::uint64_t generation, Source source, Position from,
@@ -155,8 +160,9 @@ void Dispatcher::retry_later(const Status& error) {
   ++env_.counters.read_errors;
   retry_after_ = retry_after_.count() == 0 ? env_.config.read_retry_min
                                            : std::min(retry_after_ * 2, env_.config.read_retry_max);
-  GM_LOG_WARN("{}: subscription {} cannot read on from {}: {}; next try in {} ms", env_.topic.name().full(),
-              env_.subscription, read_position_.to_string(), error.to_string(), retry_after_.count());
+  GM_LOG_WARN("{}: subscription {} cannot read on from {}: {}; next try in {} ms",
+              env_.topic.name().full(), env_.subscription, read_position_.to_string(),
+              error.to_string(), retry_after_.count());
   retrying_ = true;
   if (!retry_timer_) retry_timer_.emplace(env_.shard.executor());
   retry_timer_->expires_after(retry_after_);
@@ -181,7 +187,7 @@ std::optional<EntryMetadata> Dispatcher::admit_entry(const Entry& entry) {
                  env_.topic.name().full(), entry.position.to_string(), metadata.status().message(),
                  env_.subscription);
   }
-  env_.cursor.ack(entry.position);
+  env_.cursor.ack(entry.position, entry.messages);
   return std::nullopt;
 }
 
@@ -213,16 +219,16 @@ void Dispatcher::send(Consumer& consumer, const Entry& entry, const Remaining& r
   counters.last_consumed_ms = turn_ms_;
 }
 
-bool Dispatcher::ack_in_cursor(const AckedMessage& message, std::uint32_t known_batch_size,
+bool Dispatcher::ack_in_cursor(const AckedMessage& message, std::uint32_t batch_size,
                                std::uint32_t* newly) {
+  if (batch_size == 0) batch_size = message.batch_size;
   if (message.remaining.empty()) {
-    env_.cursor.ack(message.position);
+    env_.cursor.ack(message.position, batch_size);
     return true;
   }
   *newly = 0;
   if (!env_.config.batch_index_ack) return false;
-  const std::uint32_t size = message.batch_size > 0 ? message.batch_size : known_batch_size;
-  return env_.cursor.ack_partly(message.position, message.remaining, size, newly);
+  return env_.cursor.ack_partly(message.position, message.remaining, batch_size, newly);
 }
 
 void Dispatcher::announce_end_of_topic() {
@@ -268,14 +274,16 @@ void Dispatcher::watch(std::int64_t now) {
   std::string consumers;
   for (auto& consumer : consumers_) {
     consumers += fmt::format(" [{} permits {} unacked {} parked {} writable {}]", consumer->name(),
-                             consumer->permits(), consumer->pending.messages(), consumer->parked.size(),
-                             consumer->outbox().writable());
+                             consumer->permits(), consumer->pending.messages(),
+                             consumer->parked.size(), consumer->outbox().writable());
   }
-  GM_LOG_ERROR("{}: subscription {} ({}) stood still without a reason: reads at {}, first unacked {}, last entry "
-               "{}, backlog {}, consumers{}; going on",
-               env_.topic.name().full(), env_.subscription, to_string(type_), read_position_.to_string(),
-               env_.cursor.first_unacked().to_string(), env_.ledger.last_confirmed().to_string(),
-               env_.cursor.backlog_entries(), consumers);
+  GM_LOG_ERROR(
+      "{}: subscription {} ({}) stood still without a reason: reads at {}, first unacked {}, last "
+      "entry "
+      "{}, backlog {}, consumers{}; going on",
+      env_.topic.name().full(), env_.subscription, to_string(type_), read_position_.to_string(),
+      env_.cursor.first_unacked().to_string(), env_.ledger.last_confirmed().to_string(),
+      env_.cursor.backlog_entries(), consumers);
   schedule();
 }
 

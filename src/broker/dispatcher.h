@@ -1,16 +1,20 @@
-// The delivery engine that all subscription types share: it knows where the subscription reads, gets entries from the
-// managed ledger and gives the shard back in time. How entries are shared out is the business of the types
-// (dispatcher_exclusive.h, dispatcher_failover.h, dispatcher_shared.h, dispatcher_key_shared.h).
+// The delivery engine that all subscription types share: it knows where the subscription reads,
+// gets entries from the managed ledger and gives the shard back in time. How entries are shared out
+// is the business of the types (dispatcher_exclusive.h, dispatcher_failover.h, dispatcher_shared.h,
+// dispatcher_key_shared.h).
 //
-// Whatever may allow progress (permits, acks, new entries, a client that reads again, a finished read) calls
-// schedule(); deliver() then runs once at the end of the turn. It first takes what is in memory, synchronously; only
-// for what is not it starts a read, one at a time, and goes on when that arrives. A read that was started before
-// the subscription was rewound is recognised by its generation and dropped.
+// Whatever may allow progress (permits, acks, new entries, a client that reads again, a finished
+// read) calls schedule(); deliver() then runs once at the end of the turn. It first takes what is
+// in memory, synchronously; only for what is not it starts a read, one at a time, and goes on when
+// that arrives. A read that was started before the subscription was rewound is recognised by its
+// generation and dropped.
 //
-// Nothing records "blocked" or "idle": why_waiting() derives it from positions and counts. If it says None while no
-// turn and no read is under way, entries that could flow do not: the watchdog counts, logs and repairs that.
+// Nothing records "blocked" or "idle": why_waiting() derives it from positions and counts. If it
+// says None while no turn and no read is under way, entries that could flow do not: the watchdog
+// counts, logs and repairs that.
 //
-// Made and owned by a PersistentSubscription, shared with reads in flight; used on the topic's shard.
+// Made and owned by a PersistentSubscription, shared with reads in flight; used on the topic's
+// shard.
 #pragma once
 
 #include <cstddef>
@@ -98,11 +102,13 @@ class Dispatcher : public Deferred,
   virtual void flow(Consumer& consumer, std::uint32_t permits);
   // Individual acknowledgements; the cursor is changed here.
   virtual void ack(Consumer& consumer, const AckedMessage& message) = 0;
-  virtual void redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t epoch) = 0;
-  // The mark-delete position was moved by something else than acknowledgements of these consumers (cumulative ack,
-  // skip, expiry).
+  virtual void redeliver(Consumer& consumer, std::span<const Position> positions,
+                         std::int64_t epoch) = 0;
+  // The mark-delete position was moved by something else than acknowledgements of these consumers
+  // (cumulative ack, skip, expiry).
   virtual void mark_delete_moved();
-  // Everything not acknowledged is to be delivered again, from the first such entry. Drops reads in flight.
+  // Everything not acknowledged is to be delivered again, from the first such entry. Drops reads in
+  // flight.
   virtual void rewind();
   // No delivery from now on; a read in flight is ignored.
   virtual void stop();
@@ -136,10 +142,12 @@ class Dispatcher : public Deferred,
   virtual void deliver() = 0;
 
   void schedule();
-  // Entries from `from` on, at most `max_entries`, into batch(). False: none in memory; if there is something a
-  // read is started (unless one is in flight). Parts of what an earlier read brought are used first.
+  // Entries from `from` on, at most `max_entries`, into batch(). False: none in memory; if there is
+  // something a read is started (unless one is in flight). Parts of what an earlier read brought
+  // are used first.
   bool fetch(Source source, Position from, std::size_t max_entries);
-  // The entries of the last fetch(); shared by all dispatchers of the thread, valid until the next fetch().
+  // The entries of the last fetch(); shared by all dispatchers of the thread, valid until the next
+  // fetch().
   static std::vector<Entry>& batch();
   // What a finished read was for; deliver() serves it first, so that what was read is used.
   std::optional<Source> arrived() const;
@@ -156,8 +164,8 @@ class Dispatcher : public Deferred,
   // Where the log is to be read next.
   Position next_from_log();
 
-  // The metadata of an entry that is to be delivered. Markers and entries that cannot be understood are
-  // acknowledged here, for nobody can consume them: nullopt.
+  // The metadata of an entry that is to be delivered. Markers and entries that cannot be understood
+  // are acknowledged here, for nobody can consume them: nullopt.
   std::optional<EntryMetadata> admit_entry(const Entry& entry);
   // How many messages of the entry are left to deliver, and the ack set to tell the consumer.
   struct Remaining {
@@ -166,9 +174,10 @@ class Dispatcher : public Deferred,
   };
   Remaining remaining(const Entry& entry) const;
   void send(Consumer& consumer, const Entry& entry, const Remaining& remaining);
-  // Acknowledges in the cursor what the client says. True: the entry is done. `newly` receives how many messages
-  // of a partly acknowledged entry this was.
-  bool ack_in_cursor(const AckedMessage& message, std::uint32_t known_batch_size, std::uint32_t* newly);
+  // Acknowledges in the cursor what the client says. True: the entry is done. `newly` receives how
+  // many messages of a partly acknowledged entry this was. `batch_size`: of the entry, 0 if not
+  // known.
+  bool ack_in_cursor(const AckedMessage& message, std::uint32_t batch_size, std::uint32_t* newly);
   // The parts of why_waiting() that do not depend on the type; None if nothing of it applies.
   WaitReason engine_reason() const;
   std::int64_t now() const { return turn_ms_; }
@@ -178,12 +187,14 @@ class Dispatcher : public Deferred,
 
   DispatcherEnv env_;
   std::vector<std::shared_ptr<Consumer>> consumers_;
-  Position read_position_;  // everything before it was delivered, is acknowledged or waits in a queue of the type
+  Position read_position_;  // everything before it was delivered, is acknowledged or waits in a
+                            // queue of the type
 
  private:
   void run_turn();
   void start_read(Source source, Position from, std::size_t max_entries);
-  void read_done(std::uint64_t generation, Source source, Position from, Result<std::vector<Entry>> result);
+  void read_done(std::uint64_t generation, Source source, Position from,
+                 Result<std::vector<Entry>> result);
   void retry_later(const Status& error);
 
   const SubscriptionType type_;

@@ -28,7 +28,8 @@ void DispatcherExclusive::ack(Consumer&, const AckedMessage& message) {
   ack_in_cursor(message, 0, &newly);
 }
 
-void DispatcherExclusive::redeliver(Consumer& consumer, std::span<const Position>, std::int64_t epoch) {
+void DispatcherExclusive::redeliver(Consumer& consumer, std::span<const Position>,
+                                    std::int64_t epoch) {
   if (epoch > consumer.epoch()) consumer.set_epoch(epoch);
   if (&consumer == receiver()) rewind();
 }
@@ -37,8 +38,9 @@ bool DispatcherExclusive::wanted(const Consumer& consumer, const EntryMetadata& 
   if (!consumer.key_shared() || consumer.key_shared()->ranges.empty()) return true;
   const auto slot =
       static_cast<std::int32_t>(range_slot(sticky_key_hash(sticky_key(metadata, key_scratch_))));
-  return std::any_of(consumer.key_shared()->ranges.begin(), consumer.key_shared()->ranges.end(),
-                     [slot](const HashRange& range) { return range.start <= slot && slot <= range.end; });
+  return std::any_of(
+      consumer.key_shared()->ranges.begin(), consumer.key_shared()->ranges.end(),
+      [slot](const HashRange& range) { return range.start <= slot && slot <= range.end; });
 }
 
 void DispatcherExclusive::deliver() {

@@ -1,4 +1,5 @@
-// One consumer gets everything, in order: Exclusive, and what Failover is built on. Keeps nothing per entry.
+// One consumer gets everything, in order: Exclusive, and what Failover is built on. Keeps nothing
+// per entry.
 #pragma once
 
 #include <memory>
@@ -20,14 +21,17 @@ class DispatcherExclusive : public Dispatcher {
   void remove(Consumer& consumer) override;
   void ack(Consumer& consumer, const AckedMessage& message) override;
   // Positions mean nothing here: all that is not acknowledged comes again, in order.
-  void redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t epoch) override;
+  void redeliver(Consumer& consumer, std::span<const Position> positions,
+                 std::int64_t epoch) override;
   WaitReason why_waiting() const override;
 
  protected:
   DispatcherExclusive(const DispatcherEnv& env, SubscriptionType type) : Dispatcher(env, type) {}
   void deliver() override;
   // Whom to deliver to; nullptr: nobody now.
-  virtual Consumer* receiver() const { return consumers_.empty() ? nullptr : consumers_.front().get(); }
+  virtual Consumer* receiver() const {
+    return consumers_.empty() ? nullptr : consumers_.front().get();
+  }
 
  private:
   // Consumers that asked for a part of the keys (readers with key hash ranges) see only those.

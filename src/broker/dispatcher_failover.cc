@@ -38,7 +38,8 @@ std::size_t DispatcherFailover::active_index() const {
 
 bool DispatcherFailover::choose_active() {
   std::stable_sort(consumers_.begin(), consumers_.end(), [](const auto& a, const auto& b) {
-    return std::forward_as_tuple(a->priority(), a->name()) < std::forward_as_tuple(b->priority(), b->name());
+    return std::forward_as_tuple(a->priority(), a->name()) <
+           std::forward_as_tuple(b->priority(), b->name());
   });
   Consumer* chosen = consumers_.empty() ? nullptr : consumers_[active_index()].get();
   return std::exchange(active_, chosen) != chosen;

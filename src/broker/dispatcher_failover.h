@@ -1,9 +1,11 @@
-// Failover: one of the connected consumers is active and gets everything, in order; the others wait.
+// Failover: one of the connected consumers is active and gets everything, in order; the others
+// wait.
 //
-// The active one is chosen among those of the best priority, sorted by name: by partition number, or by a
-// consistent hash of the topic's name for a topic without partitions. When it changes, delivery rests for a
-// moment (activeConsumerFailoverDelayTimeMillis), so that acknowledgements of the last one arrive, then starts from
-// the first unacknowledged entry; only then the consumers are told.
+// The active one is chosen among those of the best priority, sorted by name: by partition number,
+// or by a consistent hash of the topic's name for a topic without partitions. When it changes,
+// delivery rests for a moment (activeConsumerFailoverDelayTimeMillis), so that acknowledgements of
+// the last one arrive, then starts from the first unacknowledged entry; only then the consumers are
+// told.
 #pragma once
 
 #include <memory>

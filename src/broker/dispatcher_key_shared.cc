@@ -8,7 +8,8 @@ namespace geminga {
 
 namespace {
 
-std::unique_ptr<KeySharedSelector> selector_for(KeySharedMode mode, const DispatcherConfig& config) {
+std::unique_ptr<KeySharedSelector> selector_for(KeySharedMode mode,
+                                                const DispatcherConfig& config) {
   if (mode == KeySharedMode::Sticky) return make_sticky_selector();
   if (!config.key_shared_consistent_hashing) return make_auto_split_selector();
   return make_hash_ring_selector(config.key_shared_points);
@@ -52,7 +53,8 @@ void DispatcherKeyShared::share_out_again() {
   for (auto& consumer : consumers_) {
     moved.clear();
     consumer->parked.for_each([&](Position position, const ParkedEntry& entry) {
-      if (!entry.bound && selector_->select(entry.slot) != consumer.get()) moved.push_back(position);
+      if (!entry.bound && selector_->select(entry.slot) != consumer.get())
+        moved.push_back(position);
     });
     for (const Position position : moved) {
       waiting.insert(position, consumer->parked.find(position)->slot);
@@ -108,7 +110,8 @@ DispatcherMultiple::Verdict DispatcherKeyShared::dispatch(const Entry& entry) {
   }
   if (wait) {
     spend(0);
-    return park(*consumer, entry.position, {slot, bound != nullptr}) ? Verdict::Taken : Verdict::NoRoom;
+    return park(*consumer, entry.position, {slot, bound != nullptr}) ? Verdict::Taken
+                                                                     : Verdict::NoRoom;
   }
   deliver_to(*consumer, entry, slot);
   bind_chunks(*metadata, *consumer);
@@ -147,9 +150,9 @@ void DispatcherKeyShared::slot_unparked(std::uint16_t slot) {
 }
 
 std::size_t DispatcherKeyShared::draining_slots() const {
-  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [this](const auto& slot) {
-    return draining(slot.first, selector_->select(slot.first));
-  }));
+  return static_cast<std::size_t>(std::count_if(
+      slots_.begin(), slots_.end(),
+      [this](const auto& slot) { return draining(slot.first, selector_->select(slot.first)); }));
 }
 
 void DispatcherKeyShared::describe(SubscriptionStats& stats) const {

@@ -1,11 +1,12 @@
 // Key_Shared: every key belongs to one consumer at a time, and its messages come in order.
 //
-// A selector maps key slots to consumers. An entry whose owner cannot take it now is parked for the owner while
-// reading goes on for the others, up to a bound; later entries of its slot are parked behind it. When consumers
-// come and go and a slot gets a new owner while another still holds unacknowledged entries of it, the slot drains:
-// its entries are parked until the holder has acknowledged or given back the last one. That is derived from one
-// table, slot to (holder, pending, parked), so no membership change needs bookkeeping of its own.
-// With allowOutOfOrderDelivery there is no such table; with Sticky ranges nothing drains.
+// A selector maps key slots to consumers. An entry whose owner cannot take it now is parked for the
+// owner while reading goes on for the others, up to a bound; later entries of its slot are parked
+// behind it. When consumers come and go and a slot gets a new owner while another still holds
+// unacknowledged entries of it, the slot drains: its entries are parked until the holder has
+// acknowledged or given back the last one. That is derived from one table, slot to (holder,
+// pending, parked), so no membership change needs bookkeeping of its own. With
+// allowOutOfOrderDelivery there is no such table; with Sticky ranges nothing drains.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

@@ -48,8 +48,10 @@ void DispatcherMultiple::remove(Consumer& consumer) {
     rewind();
     return;
   }
-  pending.for_each([this](Position position, const PendingAck& p) { queue_again(position, p.slot); });
-  parked.for_each([this](Position position, const ParkedEntry& p) { queue_again(position, p.slot); });
+  pending.for_each(
+      [this](Position position, const PendingAck& p) { queue_again(position, p.slot); });
+  parked.for_each(
+      [this](Position position, const ParkedEntry& p) { queue_again(position, p.slot); });
   schedule();
 }
 
@@ -73,7 +75,8 @@ std::optional<PendingAck> DispatcherMultiple::release(Consumer& consumer, Positi
 void DispatcherMultiple::ack(Consumer& consumer, const AckedMessage& message) {
   Consumer* holder = holder_of(consumer, message.position);
   std::uint32_t newly = 0;
-  const std::uint32_t size = holder == nullptr ? 0 : holder->pending.find(message.position)->messages;
+  const std::uint32_t size =
+      holder == nullptr ? 0 : holder->pending.find(message.position)->batch_size;
   if (ack_in_cursor(message, size, &newly)) {
     if (holder != nullptr) {
       release(*holder, message.position);
@@ -97,7 +100,8 @@ void DispatcherMultiple::forget_queued(Position position) {
   }
 }
 
-void DispatcherMultiple::redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t) {
+void DispatcherMultiple::redeliver(Consumer& consumer, std::span<const Position> positions,
+                                   std::int64_t) {
   const auto again = [this](Position position, const PendingAck& pending) {
     if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
     queue_again(position, pending.slot);
@@ -129,7 +133,8 @@ void DispatcherMultiple::mark_delete_moved() {
     });
     for (const Position position : gone) unpark(*consumer, position);
   }
-  replay_.erase_if([&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
+  replay_.erase_if(
+      [&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
   Dispatcher::mark_delete_moved();
 }
 
@@ -154,12 +159,14 @@ std::size_t DispatcherMultiple::look_ahead_limit() const {
 }
 
 bool DispatcherMultiple::any_ready() const {
-  return std::any_of(consumers_.begin(), consumers_.end(), [&](const auto& c) { return ready(*c); });
+  return std::any_of(consumers_.begin(), consumers_.end(),
+                     [&](const auto& c) { return ready(*c); });
 }
 
 void DispatcherMultiple::deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot) {
   const Remaining left = remaining(entry);
-  consumer.pending.add(entry.position, {left.messages, slot});
+  consumer.pending.add(entry.position,
+                       {left.messages, std::max<std::uint32_t>(entry.messages, 1), slot});
   unacked_ += left.messages;
   slot_pending(consumer, slot);
   send(consumer, entry, left);
@@ -185,8 +192,8 @@ void DispatcherMultiple::unpark(Consumer& consumer, Position position) {
   slot_unparked(entry->slot);
 }
 
-bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& metadata, std::uint16_t slot,
-                                       Verdict& verdict) {
+bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& metadata,
+                                       std::uint16_t slot, Verdict& verdict) {
   if (metadata.deliver_at_time <= now() || !env_.config.delayed_delivery) return false;
   if (delayed_.size() >= env_.config.max_delayed_in_memory) {
     verdict = Verdict::NoRoom;
@@ -200,7 +207,8 @@ bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& 
 }
 
 Consumer* DispatcherMultiple::bound_to(const EntryMetadata& metadata) const {
-  if (!metadata.is_chunk() || metadata.chunk_id == 0 || (chunks_.empty() && older_chunks_.empty())) {
+  if (!metadata.is_chunk() || metadata.chunk_id == 0 ||
+      (chunks_.empty() && older_chunks_.empty())) {
     return nullptr;
   }
   const std::string uuid(metadata.uuid);
@@ -272,7 +280,8 @@ void DispatcherMultiple::serve_replay() {
       replay_.erase(from);
       continue;
     }
-    if (!fetch({Source::Kind::Replay}, from, run_length(replay_, from, env_.config.max_read_batch_size))) {
+    if (!fetch({Source::Kind::Replay}, from,
+               run_length(replay_, from, env_.config.max_read_batch_size))) {
       return;
     }
     // What is not there any more cannot be sent.
@@ -307,7 +316,8 @@ void DispatcherMultiple::serve_parked(Consumer& consumer) {
       continue;
     }
     const std::size_t wanted = consumer.entries_wanted(env_.config.max_read_batch_size);
-    if (!fetch({Source::Kind::Parked, &consumer}, from, run_length(consumer.parked, from, wanted))) return;
+    if (!fetch({Source::Kind::Parked, &consumer}, from, run_length(consumer.parked, from, wanted)))
+      return;
     if (batch().front().position != from) unpark(consumer, from);
     for (const Entry& entry : batch()) {
       const ParkedEntry* parked = consumer.parked.find(entry.position);
@@ -362,17 +372,20 @@ WaitReason DispatcherMultiple::why_waiting() const {
     WaitReason reason = WaitReason::NoPermits;
     for (const auto& consumer : consumers_) {
       if (consumer->permits() <= 0) continue;
-      reason = consumer->outbox().writable() ? WaitReason::UnackedLimit : WaitReason::ClientNotReading;
+      reason =
+          consumer->outbox().writable() ? WaitReason::UnackedLimit : WaitReason::ClientNotReading;
     }
     return reason;
   }
   for (const auto& consumer : consumers_) {
     if (!ready(*consumer)) continue;
     bool deliverable = false;
-    consumer->parked.for_each([&](Position, const ParkedEntry& entry) { deliverable |= !must_wait(entry); });
+    consumer->parked.for_each(
+        [&](Position, const ParkedEntry& entry) { deliverable |= !must_wait(entry); });
     if (deliverable) return WaitReason::None;
   }
-  if (!log_left) return replay_.empty() || replay_waits() ? WaitReason::KeysInUse : WaitReason::None;
+  if (!log_left)
+    return replay_.empty() || replay_waits() ? WaitReason::KeysInUse : WaitReason::None;
   if (look_ahead_full()) return WaitReason::LookAheadFull;
   if (delayed_.size() >= env_.config.max_delayed_in_memory) return WaitReason::DelayedIndexFull;
   return WaitReason::None;

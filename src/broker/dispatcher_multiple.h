@@ -1,9 +1,10 @@
-// What Shared and Key_Shared have in common: several consumers get different entries and acknowledge them one by one.
+// What Shared and Key_Shared have in common: several consumers get different entries and
+// acknowledge them one by one.
 //
-// An entry that was read is in exactly one place: pending at a consumer (sent, not acknowledged), parked for one
-// consumer, in the replay queue (to be sent again, to whomever), or held until its time. What is none of these and
-// not acknowledged lies at or beyond the read position. Everything is in memory and derived again from the log
-// when the last consumer leaves or the topic is loaded.
+// An entry that was read is in exactly one place: pending at a consumer (sent, not acknowledged),
+// parked for one consumer, in the replay queue (to be sent again, to whomever), or held until its
+// time. What is none of these and not acknowledged lies at or beyond the read position. Everything
+// is in memory and derived again from the log when the last consumer leaves or the topic is loaded.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class DispatcherMultiple : public Dispatcher {
   Status add(std::shared_ptr<Consumer> consumer) override;
   void remove(Consumer& consumer) override;
   void ack(Consumer& consumer, const AckedMessage& message) override;
-  void redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t epoch) override;
+  void redeliver(Consumer& consumer, std::span<const Position> positions,
+                 std::int64_t epoch) override;
   void mark_delete_moved() override;
   void rewind() override;
   void stop() override;
@@ -69,7 +71,8 @@ class DispatcherMultiple : public Dispatcher {
   void unpark(Consumer& consumer, Position position);
   bool look_ahead_full() const { return parked_ + replay_.size() >= look_ahead_limit(); }
   // True: held back until its time (or, if that is not possible, `verdict` says to wait).
-  bool hold_if_early(const Entry& entry, const EntryMetadata& metadata, std::uint16_t slot, Verdict& verdict);
+  bool hold_if_early(const Entry& entry, const EntryMetadata& metadata, std::uint16_t slot,
+                     Verdict& verdict);
 
   // The consumer that has the first chunks of this message.
   Consumer* bound_to(const EntryMetadata& metadata) const;
@@ -104,8 +107,8 @@ class DispatcherMultiple : public Dispatcher {
   std::int64_t unacked_ = 0;       // the sum over consumers
   std::size_t parked_ = 0;         // the sum over consumers
   std::size_t first_served_ = 0;   // whose parked entries come first this turn
-  // Messages of which some chunks were sent, by uuid. Two generations, so that those whose last chunk never
-  // comes go away some time.
+  // Messages of which some chunks were sent, by uuid. Two generations, so that those whose last
+  // chunk never comes go away some time.
   std::unordered_map<std::string, Consumer*> chunks_;
   std::unordered_map<std::string, Consumer*> older_chunks_;
 };

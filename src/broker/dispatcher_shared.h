@@ -1,5 +1,6 @@
-// Shared: any consumer may get any entry. Round robin among the consumers of the best priority that can take more, a
-// few messages each (dispatcherMaxRoundRobinBatchSize); entries to be sent again go first.
+// Shared: any consumer may get any entry. Round robin among the consumers of the best priority that
+// can take more, a few messages each (dispatcherMaxRoundRobinBatchSize); entries to be sent again
+// go first.
 #pragma once
 
 #include "broker/dispatcher_multiple.h"
@@ -8,13 +9,16 @@ namespace geminga {
 
 class DispatcherShared final : public DispatcherMultiple {
  public:
-  explicit DispatcherShared(const DispatcherEnv& env) : DispatcherMultiple(env, SubscriptionType::Shared) {}
+  explicit DispatcherShared(const DispatcherEnv& env)
+      : DispatcherMultiple(env, SubscriptionType::Shared) {}
   void remove(Consumer& consumer) override;
 
  protected:
   void deliver() override;
   Verdict dispatch(const Entry& entry) override;
-  void queue_again(Position position, std::uint16_t slot) override { replay_.insert(position, slot); }
+  void queue_again(Position position, std::uint16_t slot) override {
+    replay_.insert(position, slot);
+  }
 
  private:
   // Whose turn it is; nullptr: nobody can take more.

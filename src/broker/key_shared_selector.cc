@@ -43,7 +43,8 @@ class HashRingSelector final : public KeySharedSelector {
       const auto owner = owners_.find(point(consumer, it->second, i));
       auto& queue = owner->second;
       // Two of its points may fall on one another: one is taken out for each.
-      if (const auto at = std::find(queue.begin(), queue.end(), &consumer); at != queue.end()) queue.erase(at);
+      if (const auto at = std::find(queue.begin(), queue.end(), &consumer); at != queue.end())
+        queue.erase(at);
       if (queue.empty()) owners_.erase(owner);
     }
     auto& taken = names_[consumer.name()];
@@ -180,17 +181,17 @@ class StickySelector final : public KeySharedSelector {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const HashRange& range = ranges[i];
       if (range.start < 0 || range.end > kLastSlot || range.start > range.end) {
-        return Status::ConsumerAssign(
-            fmt::format("Ranges must be [start, end] within [0, 65535] but provided range is [{}, {}]",
-                        range.start, range.end));
+        return Status::ConsumerAssign(fmt::format(
+            "Ranges must be [start, end] within [0, 65535] but provided range is [{}, {}]",
+            range.start, range.end));
       }
       if (i > 0 && range.start <= ranges[i - 1].end) {
-        return Status::ConsumerAssign("Ranges for KeyShared policy with overlap between each other.");
+        return Status::ConsumerAssign(
+            "Ranges for KeyShared policy with overlap between each other.");
       }
       if (const auto* taken = overlapping(range); taken != nullptr) {
-        return Status::ConsumerAssign(
-            fmt::format("Range conflict with consumer {}: [{}, {}]", taken->second->name(), range.start,
-                        range.end));
+        return Status::ConsumerAssign(fmt::format("Range conflict with consumer {}: [{}, {}]",
+                                                  taken->second->name(), range.start, range.end));
       }
     }
     for (const HashRange& range : ranges) ranges_.push_back({range, &consumer});
@@ -228,6 +229,8 @@ std::unique_ptr<KeySharedSelector> make_hash_ring_selector(std::uint32_t points_
 std::unique_ptr<KeySharedSelector> make_auto_split_selector() {
   return std::make_unique<AutoSplitSelector>();
 }
-std::unique_ptr<KeySharedSelector> make_sticky_selector() { return std::make_unique<StickySelector>(); }
+std::unique_ptr<KeySharedSelector> make_sticky_selector() {
+  return std::make_unique<StickySelector>();
+}
 
 }  // namespace geminga

@@ -1,9 +1,10 @@
 // Which consumer of a Key_Shared subscription owns which keys.
 //
-// Keys are reduced to slots, 0 to 65535 (0 stands for "not known" and no key has it). A selector maps every slot to
-// one consumer, or to none. It changes only when consumers come and go. Three kinds: a consistent hash ring (the
-// default), ranges split automatically, ranges that the consumers ask for (Sticky).
-// Owned by the dispatcher; one shard. Results agree with Pulsar's, for tools show the ranges.
+// Keys are reduced to slots, 0 to 65535 (0 stands for "not known" and no key has it). A selector
+// maps every slot to one consumer, or to none. It changes only when consumers come and go. Three
+// kinds: a consistent hash ring (the default), ranges split automatically, ranges that the
+// consumers ask for (Sticky). Owned by the dispatcher; one shard. Results agree with Pulsar's, for
+// tools show the ranges.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A subscription of a non-persistent topic: who is connected now gets what is published now; nothing is stored,
-// acknowledged or sent again. An entry that no consumer can take at once (no permits, or its client does not
-// read) is dropped and counted. Called by the topic, on its shard.
+// A subscription of a non-persistent topic: who is connected now gets what is published now;
+// nothing is stored, acknowledged or sent again. An entry that no consumer can take at once (no
+// permits, or its client does not read) is dropped and counted. Called by the topic, on its shard.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class NonPersistentSubscription : public Subscription {
   virtual void deliver(const Buffer& entry, std::uint32_t messages) = 0;
 };
 
-std::shared_ptr<NonPersistentSubscription> make_non_persistent_subscription(Topic& topic, std::string name,
-                                                                            const BrokerConfig& config);
+std::shared_ptr<NonPersistentSubscription> make_non_persistent_subscription(
+    Topic& topic, std::string name, const BrokerConfig& config);
 
 }  // namespace geminga

@@ -15,7 +15,8 @@ namespace geminga {
 
 namespace {
 
-// A non-durable subscription whose consumers a seek has disconnected may wait so long for them to come back.
+// A non-durable subscription whose consumers a seek has disconnected may wait so long for them to
+// come back.
 constexpr std::int64_t kAbandonedAfterMs = 60'000;
 
 bool acks_one_by_one(SubscriptionType type) {
@@ -25,8 +26,9 @@ bool acks_one_by_one(SubscriptionType type) {
 }  // namespace
 
 PersistentSubscription::PersistentSubscription(Topic& topic, ManagedLedger& ledger,
-                                               std::shared_ptr<ManagedCursor> cursor, std::string name,
-                                               bool durable, const DispatcherConfig& config)
+                                               std::shared_ptr<ManagedCursor> cursor,
+                                               std::string name, bool durable,
+                                               const DispatcherConfig& config)
     : topic_(topic),
       ledger_(ledger),
       cursor_(std::move(cursor)),
@@ -40,7 +42,8 @@ std::size_t PersistentSubscription::consumer_count() const {
   return dispatcher_ ? dispatcher_->consumers().size() : 0;
 }
 
-std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(const SubscribeRequest& request) {
+std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(
+    const SubscribeRequest& request) {
   const DispatcherEnv env{topic_,  ledger_,       *cursor_,  topic_.shard(), gate_,
                           config_, redeliveries_, counters_, name_,          durable_};
   switch (request.type) {
@@ -49,7 +52,8 @@ std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(const Subscr
     case SubscriptionType::Shared: return std::make_shared<DispatcherShared>(env);
     case SubscriptionType::KeyShared: break;
   }
-  return std::make_shared<DispatcherKeyShared>(env, request.key_shared.value_or(KeySharedOptions{}));
+  return std::make_shared<DispatcherKeyShared>(env,
+                                               request.key_shared.value_or(KeySharedOptions{}));
 }
 
 Task<Status> PersistentSubscription::make_way(const SubscribeRequest& request) {
@@ -67,19 +71,21 @@ Task<Status> PersistentSubscription::make_way(const SubscribeRequest& request) {
     auto present = dispatcher_->consumers().front();
     auto outbox = present->shared_outbox();
     if (outbox->connected()) {
-      if (outbox->peer().connection_id == request.outbox->peer().connection_id) co_return Status::ok();
+      if (outbox->peer().connection_id == request.outbox->peer().connection_id)
+        co_return Status::ok();
       if (co_await outbox->probe_alive(config_.liveness_timeout)) {
         if (present->attached()) co_return Status::ok();  // admit() refuses
         continue;
       }
     }
-    GM_LOG_INFO("{}: subscription {}: consumer {} of {} is dead and makes way", topic_.name().full(), name_,
-                present->name(), outbox->peer().address);
+    GM_LOG_INFO("{}: subscription {}: consumer {} of {} is dead and makes way",
+                topic_.name().full(), name_, present->name(), outbox->peer().address);
     if (present->attached()) dispatcher_->remove(*present);
   }
 }
 
-Task<Result<std::shared_ptr<Consumer>>> PersistentSubscription::add_consumer(SubscribeRequest request) {
+Task<Result<std::shared_ptr<Consumer>>> PersistentSubscription::add_consumer(
+    SubscribeRequest request) {
   using Added = Result<std::shared_ptr<Consumer>>;
   auto self = shared_from_this();
   Status status = co_await make_way(request);
@@ -123,7 +129,8 @@ void PersistentSubscription::flow(Consumer& consumer, std::uint32_t permits) {
 
 Status PersistentSubscription::ack(Consumer& consumer, const AckRequest& request) {
   if (!consumer.attached() || !dispatcher_) return Status::ok();
-  if (request.cumulative && (acks_one_by_one(dispatcher_->type()) || request.messages.size() != 1)) {
+  if (request.cumulative &&
+      (acks_one_by_one(dispatcher_->type()) || request.messages.size() != 1)) {
     return Status::ok();  // Pulsar answers so, too
   }
   const std::int64_t now = now_ms();
@@ -212,7 +219,8 @@ Task<Status> PersistentSubscription::seek_to_time(std::int64_t time_ms) {
   co_return co_await reset_to(*position, AckSet{});
 }
 
-Task<Status> PersistentSubscription::prepare_unsubscribe(const std::shared_ptr<Consumer>& consumer, bool force) {
+Task<Status> PersistentSubscription::prepare_unsubscribe(const std::shared_ptr<Consumer>& consumer,
+                                                         bool force) {
   if (!consumer->attached() || !dispatcher_) co_return Status::Metadata("Consumer not found");
   if (consumer_count() > 1 && !force) {
     co_return Status::Metadata("Unconnected or shared consumer attempting to unsubscribe");
@@ -252,7 +260,8 @@ Task<Status> PersistentSubscription::skip(std::int64_t messages) {
   auto self = shared_from_this();
   auto inside = gate_.hold();
   if (!inside) co_return Status::ServiceNotReady("Subscription is fenced");
-  if (messages >= cursor_->backlog_entries()) co_return co_await move_mark_delete(ledger_.last_confirmed());
+  if (messages >= cursor_->backlog_entries())
+    co_return co_await move_mark_delete(ledger_.last_confirmed());
   constexpr std::int64_t kPerTurn = 10'000;
   Position to = cursor_->mark_delete();
   Position from = cursor_->first_unacked();
@@ -343,7 +352,8 @@ SubscriptionStats PersistentSubscription::stats() const {
   stats.properties = cursor_->properties();
   if (!dispatcher_) return stats;
   dispatcher_->describe(stats);
-  for (const auto& consumer : dispatcher_->consumers()) stats.consumers.push_back(stats_of(*consumer));
+  for (const auto& consumer : dispatcher_->consumers())
+    stats.consumers.push_back(stats_of(*consumer));
   return stats;
 }
 

@@ -1,9 +1,11 @@
-// The subscription of a persistent topic: a ManagedCursor, the consumers that share it and the dispatcher that hands
-// entries out. The dispatcher is made for the type of the first consumer and made anew when there are no more
-// consumers, so the type may change then; redelivery counts and counters live here and outlast it.
+// The subscription of a persistent topic: a ManagedCursor, the consumers that share it and the
+// dispatcher that hands entries out. The dispatcher is made for the type of the first consumer and
+// made anew when there are no more consumers, so the type may change then; redelivery counts and
+// counters live here and outlast it.
 //
-// Owned by the topic, used on its shard. The topic must await close() before it lets go of it (reads may be in
-// flight). While a seek runs (fenced by resetting_) consumers are let in only after it.
+// Owned by the topic, used on its shard. The topic must await close() before it lets go of it
+// (reads may be in flight). While a seek runs (fenced by resetting_) consumers are let in only
+// after it.
 #pragma once
 
 #include <memory>
@@ -47,7 +49,8 @@ class PersistentSubscription final : public Subscription,
   void remove_consumer(const std::shared_ptr<Consumer>& consumer) override;
   void flow(Consumer& consumer, std::uint32_t permits) override;
   Status ack(Consumer& consumer, const AckRequest& request) override;
-  void redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t epoch) override;
+  void redeliver(Consumer& consumer, std::span<const Position> positions,
+                 std::int64_t epoch) override;
 
   Task<Status> seek(Position position, AckSet remaining) override;
   Task<Status> seek_to_time(std::int64_t time_ms) override;

@@ -1,9 +1,10 @@
-// An ordered map from Position to a small value, for what a subscription must remember of single entries: pending
-// acknowledgements, entries to send again, redelivery counts.
+// An ordered map from Position to a small value, for what a subscription must remember of single
+// entries: pending acknowledgements, entries to send again, redelivery counts.
 //
-// Sorted items in chunks of at most kChunk, so that an item costs its own size and little more, appending (the usual
-// case: positions rise) is cheap, and inserting or erasing in the middle moves at most one chunk. No node is
-// allocated per item. Values; used on one shard. Pointers are valid until the next change.
+// Sorted items in chunks of at most kChunk, so that an item costs its own size and little more,
+// appending (the usual case: positions rise) is cheap, and inserting or erasing in the middle moves
+// at most one chunk. No node is allocated per item. Values; used on one shard. Pointers are valid
+// until the next change.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +80,8 @@ class PositionMap {
     if (it->position != position) return std::nullopt;
     Value value = std::move(it->value);
     chunks_[at].erase(it);
-    // The only chunk stays when it empties: one entry in flight at a time shall not allocate each time.
+    // The only chunk stays when it empties: one entry in flight at a time shall not allocate each
+    // time.
     if (chunks_[at].empty() && chunks_.size() > 1) {
       chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(at));
     }
@@ -125,9 +127,9 @@ class PositionMap {
 
   // The chunk that holds the first item >= position; chunks_.size() if there is none. Not empty().
   std::size_t chunk_of(Position position) const {
-    const auto it = std::partition_point(
-        chunks_.begin(), chunks_.end(),
-        [&](const Chunk& chunk) { return chunk.empty() || chunk.back().position < position; });
+    const auto it = std::partition_point(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
+      return chunk.empty() || chunk.back().position < position;
+    });
     return static_cast<std::size_t>(it - chunks_.begin());
   }
   static typename Chunk::iterator lower(Chunk& chunk, Position position) {

@@ -1,5 +1,5 @@
-// Counts events; the rate is that of the last whole interval between two tick()s, so that counting needs no clock.
-// Values; one shard.
+// Counts events; the rate is that of the last whole interval between two tick()s, so that counting
+// needs no clock. Values; one shard.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class RateMeter {
 
  private:
   double per_second(std::int64_t now) const {
-    return static_cast<double>(total_ - since_total_) * 1000.0 / static_cast<double>(now - since_ms_);
+    return static_cast<double>(total_ - since_total_) * 1000.0 /
+           static_cast<double>(now - since_ms_);
   }
 
   std::int64_t total_ = 0;

@@ -1,0 +1,283 @@
+#include "broker/dispatcher_shared.h"
+
+#include "broker/subscription_test_support.h"
+
+namespace geminga {
+namespace {
+
+constexpr auto kShared = SubscriptionType::Shared;
+
+TEST(DispatcherShared, SharesOutByTurnsOfAFewMessages) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    auto cb = co_await s.join(kShared, 2, b);
+    s.subscription->flow(*ca, 1000);
+    s.subscription->flow(*cb, 1000);
+    co_await turns();
+    s.publish_many(100);
+    co_await turns();
+    EXPECT_EQ(a->messages.size() + b->messages.size(), 100U);
+    EXPECT_EQ(std::min(a->messages.size(), b->messages.size()), 40U);
+    for (int i = 0; i < 10; ++i) {  // one by one: one after the other
+      s.publish_many(1);
+      co_await turns(1);
+    }
+    EXPECT_EQ(a->messages.size() + b->messages.size(), 110U);
+    EXPECT_EQ(std::min(a->messages.size(), b->messages.size()), 45U);
+    EXPECT_EQ(s.subscription->stats().unacked_messages, 110);
+  });
+}
+
+TEST(DispatcherShared, ServesABetterPriorityFirst) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto low = s.request(kShared, 1, a);
+    low.priority_level = 1;
+    auto ca = co_await s.join(low);
+    auto cb = co_await s.join(kShared, 2, b);
+    s.subscription->flow(*ca, 30);
+    s.subscription->flow(*cb, 30);
+    co_await turns();
+    s.publish_many(40);
+    co_await turns();
+    EXPECT_EQ(b->messages.size(), 30U);
+    EXPECT_EQ(a->messages.size(), 10U);
+  });
+}
+
+TEST(DispatcherShared, SendsAgainWhatWasAskedForAndCountsIt) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard, {}, 4);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    s.publish_many(10);
+    co_await turns();
+    const auto p = s.ledger.positions();
+    const std::vector nacked{p[3], p[7]};
+    s.subscription->redeliver(*ca, nacked, -1);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 12U);
+    EXPECT_EQ(a->messages[10].position, p[3]);
+    EXPECT_EQ(a->messages[10].redelivery_count, 1U);
+    EXPECT_EQ(a->messages[11].position, p[7]);
+    EXPECT_EQ(ca->pending.messages(), 10);
+    EXPECT_EQ(ca->permits(), 88);
+    s.ack(*ca, p[3]);
+    s.subscription->redeliver(*ca, {}, -1);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 21U);
+    for (const auto& message : a->messages) {
+      if (message.position == p[7]) {
+        EXPECT_LE(message.redelivery_count, 2U);
+      }
+    }
+    EXPECT_EQ(*s.subscription->redeliveries().find(p[7]), 2U);
+    EXPECT_EQ(s.subscription->redeliveries().find(p[3]), nullptr);
+  });
+}
+
+TEST(DispatcherShared, ADisconnectGivesToTheOthersWithoutCounting) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    s.publish_many(10);
+    co_await turns();
+    auto cb = co_await s.join(kShared, 2, b);
+    s.ack(*ca, s.ledger.positions()[4]);
+    s.subscription->remove_consumer(ca);
+    co_await turns();
+    EXPECT_TRUE(b->messages.empty());
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::NoPermits);
+    s.subscription->flow(*cb, 100);
+    co_await turns();
+    EXPECT_EQ(b->messages.size(), 9U);
+    for (const auto& message : b->messages) EXPECT_EQ(message.redelivery_count, 0U);
+    EXPECT_EQ(s.subscription->stats().unacked_messages, 9);
+  });
+}
+
+TEST(DispatcherShared, AnAckOfAnotherConsumerCountsForTheHolder) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    s.publish_many(2, {.batch = 5});
+    co_await turns();
+    auto cb = co_await s.join(kShared, 2, b);
+    const auto p = s.ledger.positions();
+    s.ack(*cb, p[0]);
+    EXPECT_EQ(ca->pending.messages(), 5);
+    s.ack(*cb, p[1], {0b00111}, 5);
+    EXPECT_EQ(ca->pending.messages(), 3);
+    EXPECT_EQ(s.subscription->stats().unacked_messages, 3);
+    s.ack_cumulative(*cb, p[1]);  // means nothing here
+    EXPECT_EQ(ca->pending.messages(), 3);
+    s.ack(*ca, p[1], {0b11000}, 5);
+    EXPECT_EQ(s.subscription->stats().unacked_messages, 0);
+    EXPECT_EQ(s.subscription->stats().msg_backlog, 0);
+  });
+}
+
+TEST(DispatcherShared, AnAckTakesAnEntryOutOfTheReplayQueue) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 3);
+    s.publish_many(3);
+    co_await turns();
+    s.subscription->redeliver(*ca, {}, -1);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 3U);  // no permits
+    s.ack(*ca, s.ledger.positions()[0]);
+    s.subscription->flow(*ca, 10);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 5U);
+  });
+}
+
+TEST(DispatcherShared, StopsAtTheLimitsOfUnacknowledgedMessages) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    DispatcherConfig config;
+    config.max_unacked_per_consumer = 10;
+    config.max_unacked_per_subscription = 15;
+    TestSubscription s(shard, config);
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.publish_many(100);
+    s.subscription->flow(*ca, 1000);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 10U);
+    EXPECT_TRUE(s.subscription->stats().consumers[0].blocked_on_unacked);
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::UnackedLimit);
+    auto cb = co_await s.join(kShared, 2, b);
+    s.subscription->flow(*cb, 1000);
+    co_await turns();
+    EXPECT_EQ(b->messages.size(), 5U);
+    EXPECT_TRUE(s.subscription->stats().blocked_on_unacked);
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::SubscriptionUnackedLimit);
+    s.ack(*ca, a->messages[0].position);
+    EXPECT_FALSE(s.subscription->stats().consumers[0].blocked_on_unacked);
+    co_await turns();
+    EXPECT_EQ(a->messages.size() + b->messages.size(), 16U);
+  });
+}
+
+TEST(DispatcherShared, ChunksOfAMessageGoToOneConsumer) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    DispatcherConfig config;
+    config.max_round_robin_batch_size = 1;
+    TestSubscription s(shard, config);
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    auto cb = co_await s.join(kShared, 2, b);
+    s.subscription->flow(*ca, 2);
+    s.subscription->flow(*cb, 100);
+    co_await turns();
+    for (int i = 0; i < 4; ++i) s.ledger.add({.extra = chunk_fields("u1", i, 4)});
+    s.publish_many(6);
+    co_await turns();
+    const auto p = s.ledger.positions();
+    auto& holder = a->positions().at(0) == p[0] ? a : b;
+    EXPECT_EQ(holder, a);
+    EXPECT_EQ(a->positions(), (std::vector{p[0], p[1]}));
+    EXPECT_EQ(b->messages.size(), 6U);  // not held up
+    s.subscription->flow(*ca, 10);
+    co_await turns();
+    EXPECT_EQ(a->positions(), (std::vector{p[0], p[1], p[2], p[3]}));
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::NothingToRead);
+    // Its holder goes: the whole message goes to the other.
+    b->messages.clear();
+    s.subscription->remove_consumer(ca);
+    co_await turns();
+    EXPECT_EQ(b->positions(), (std::vector{p[0], p[1], p[2], p[3]}));
+  });
+}
+
+TEST(DispatcherShared, ALeftOverChunkHoldsUpNobody) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    s.ledger.add({.extra = chunk_fields("u1", 2, 3)});
+    s.publish_many(5);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    co_await turns();
+    EXPECT_EQ(a->positions(), s.ledger.positions());
+  });
+}
+
+TEST(DispatcherShared, HoldsDelayedMessagesUntilTheirTime) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    const std::int64_t due = now_ms() + 60;
+    s.publish({.deliver_at = due});
+    s.publish({.deliver_at = now_ms() - 1000});
+    s.publish_many(2);
+    co_await turns();
+    const auto p = s.ledger.positions();
+    EXPECT_EQ(a->positions(), (std::vector{p[1], p[2], p[3]}));
+    EXPECT_EQ(s.subscription->stats().msg_delayed, 1);
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::NothingToRead);
+    co_await sleep_for(Millis{90});
+    EXPECT_GE(now_ms(), due);
+    EXPECT_EQ(a->messages.size(), 4U);
+    EXPECT_EQ(a->messages.back().position, p[0]);
+    EXPECT_EQ(a->messages.back().redelivery_count, 0U);
+  });
+}
+
+TEST(DispatcherShared, StopsReadingWhenTooManyAreDelayed) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    DispatcherConfig config;
+    config.max_delayed_in_memory = 2;
+    TestSubscription s(shard, config);
+    for (int i = 0; i < 5; ++i) s.ledger.add({.deliver_at = now_ms() + 30});
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    co_await turns();
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::DelayedIndexFull);
+    co_await sleep_for(Millis{120});
+    EXPECT_EQ(a->messages.size(), 5U);
+  });
+}
+
+TEST(DispatcherShared, TheTypeMayChangeWhenNobodyIsConnected) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    s.publish_many(5);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    co_await turns();
+    s.ack(*ca, s.ledger.positions()[2]);
+    s.subscription->remove_consumer(ca);
+    auto b = std::make_shared<TestOutbox>();
+    auto cb = co_await s.join(SubscriptionType::Exclusive, 1, b);
+    s.subscription->flow(*cb, 100);
+    co_await turns();
+    const auto p = s.ledger.positions();
+    EXPECT_EQ(b->positions(), (std::vector{p[0], p[1], p[3], p[4]}));
+    EXPECT_EQ(s.subscription->type(), SubscriptionType::Exclusive);
+  });
+}
+
+}  // namespace
+}  // namespace geminga

@@ -41,7 +41,7 @@ class Scenario:
         return any(s.words[0] in verbs for s in self.statements)
 
 
-HEADERS = ("title", "case", "differs", "timeout", "config")
+HEADERS = ("title", "case", "tags", "differs", "timeout", "config")
 
 
 def split_words(text):

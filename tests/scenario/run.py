@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import language                                      # noqa: E402
+from harness import paths                            # noqa: E402
 from harness.admin import Admin                      # noqa: E402
 from harness.broker import Existing, Geminga, Oracle  # noqa: E402
 
@@ -121,6 +122,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="files, or parts of their names (default: all)")
     parser.add_argument("--target", choices=["geminga", "oracle"], default="geminga")
+    parser.add_argument("--binary", help="the geminga to test (default build/release/geminga, or GEMINGA_BIN)")
+    parser.add_argument("--tag", help="only scenarios with this word in their 'tags:' header")
     parser.add_argument("--jobs", type=int, default=4, help="scenarios at a time; most of them wait (default 4)")
     parser.add_argument("--url", help="use this broker instead of starting one (with --web-url)")
     parser.add_argument("--web-url")
@@ -132,6 +135,9 @@ def main():
     parser.add_argument("--workdir", help=argparse.SUPPRESS)
     args = parser.parse_args()
 
+    if args.binary:
+        paths.GEMINGA = Path(args.binary).resolve()
+        os.environ["GEMINGA_BIN"] = str(paths.GEMINGA)  # for the scenarios' own processes
     if args.one:
         workdir = Path(args.workdir)
         result = run_one(args.one, args.target, args.url, args.web_url, workdir)
@@ -143,6 +149,8 @@ def main():
         scenarios = [language.parse(f) for f in choose(args.names)]
     except language.ScenarioSyntax as e:
         sys.exit(str(e))
+    if args.tag:
+        scenarios = [s for s in scenarios if args.tag in s.headers.get("tags", "").split()]
     if args.differs:
         for s in scenarios:
             if "differs" in s.headers:

@@ -1,0 +1,101 @@
+#include "server/binary_server.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "broker/broker.h"
+#include "runtime/async.h"
+
+namespace geminga {
+
+using asio::ip::tcp;
+
+SessionSettings session_settings(const Broker& broker) {
+  const BrokerConfig& config = broker.config();
+  SessionSettings settings;
+  settings.max_message_size = static_cast<std::size_t>(config.max_message_size);
+  settings.keep_alive = std::chrono::seconds(config.keep_alive_interval_seconds);
+  settings.max_pending_publishes =
+      static_cast<std::uint32_t>(config.max_pending_publish_requests_per_connection);
+  settings.max_control_commands = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(config.max_concurrent_lookup_request, 4096));
+  return settings;
+}
+
+BinaryServer::BinaryServer(Broker& broker) : BinaryServer(broker, session_settings(broker)) {}
+
+BinaryServer::BinaryServer(Broker& broker, SessionSettings settings)
+    : broker_(broker), settings_(settings) {}
+
+BinaryServer::~BinaryServer() = default;
+
+Task<Status> BinaryServer::start(std::string address, unsigned port) {
+  boost::system::error_code error;
+  const auto ip = asio::ip::make_address(address, error);
+  if (error) {
+    co_return Status::InvalidArgument(
+        fmt::format("bindAddress '{}' is no IP address: {}", address, error.message()));
+  }
+  const tcp::endpoint endpoint(ip, static_cast<asio::ip::port_type>(port));
+  tcp::acceptor acceptor(broker_.runtime().shard(0).executor());
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(4096, error);
+  if (error == asio::error::address_in_use) {
+    co_return Status::AlreadyExists(
+        fmt::format("port {} on {} is in use; choose another with --broker-port", port, address));
+  }
+  if (error) {
+    co_return Status::Io(fmt::format("cannot listen on {}:{}: {}", address, port, error.message()));
+  }
+  port_ = acceptor.local_endpoint(error).port();
+  acceptor_.emplace(std::move(acceptor));
+  for (unsigned i = 0; i < broker_.runtime().shard_count(); ++i) {
+    shards_.push_back(
+        std::make_unique<ConnectionShard>(broker_, broker_.runtime().shard(i), settings_));
+  }
+  spawn(broker_.runtime().shard(0), accepting_, [this]() -> Task<void> { co_await accept_all(); });
+  co_return Status::ok();
+}
+
+Task<void> BinaryServer::accept_all() {
+  unsigned next = 0;
+  for (;;) {
+    Shard& shard = broker_.runtime().shard(next);
+    boost::system::error_code error;
+    tcp::socket socket = co_await acceptor_->async_accept(
+        shard.io(), asio::redirect_error(asio::use_awaitable, error));
+    if (error == asio::error::operation_aborted || !acceptor_->is_open()) co_return;
+    if (error) {
+      // Out of file descriptors, most likely: those that close give room.
+      GM_LOG_WARN("accepting a connection failed: {}; trying again in 100 ms", error.message());
+      co_await sleep_for(Millis(100));
+      continue;
+    }
+    ConnectionShard* home = shards_[next].get();
+    shard.post([home, socket = std::move(socket)]() mutable { home->add(std::move(socket)); });
+    next = (next + 1) % static_cast<unsigned>(shards_.size());
+  }
+}
+
+Task<void> BinaryServer::stop_accepting() {
+  boost::system::error_code ignored;
+  if (acceptor_) acceptor_->close(ignored);
+  co_await accepting_.close();
+}
+
+Task<void> BinaryServer::stop() {
+  co_await stop_accepting();
+  for (unsigned i = 0; i < shards_.size(); ++i) {
+    ConnectionShard* shard = shards_[i].get();
+    co_await on_shard(broker_.runtime().shard(i),
+                      [shard]() -> Task<void> { co_await shard->close(); });
+  }
+}
+
+}  // namespace geminga

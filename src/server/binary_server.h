@@ -1,0 +1,53 @@
+// Listens for the binary protocol and hands each accepted socket to a shard, in turn; a connection
+// stays there for life. Made and owned by main; start() and stop() are awaited on shard 0.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "broker/session.h"
+#include "runtime/gate.h"
+#include "runtime/task.h"
+#include "server/connection_shard.h"
+
+namespace geminga {
+
+class Broker;
+
+class BinaryServer {
+ public:
+  explicit BinaryServer(Broker& broker);
+  BinaryServer(Broker& broker, SessionSettings settings);
+  ~BinaryServer();
+
+  // Binds and accepts. Port 0 takes a free one. Io if the address cannot be bound (AlreadyExists:
+  // in use).
+  Task<Status> start(std::string address, unsigned port);
+  // Stops accepting; connections live on.
+  Task<void> stop_accepting();
+  // stop_accepting(), then closes all connections and waits for their ends. Close the broker's
+  // topics first, so that clients get their last receipts.
+  Task<void> stop();
+
+  unsigned port() const { return port_; }
+
+ private:
+  Task<void> accept_all();
+
+  Broker& broker_;
+  const SessionSettings settings_;
+  std::optional<asio::ip::tcp::acceptor> acceptor_;
+  Gate accepting_;
+  std::vector<std::unique_ptr<ConnectionShard>> shards_;
+  unsigned port_ = 0;
+};
+
+// What the broker's configuration says about connections.
+SessionSettings session_settings(const Broker& broker);
+
+}  // namespace geminga

@@ -17,6 +17,7 @@ import concurrent.futures
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -32,7 +33,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from harness import paths, procfs                    # noqa: E402
 from harness.broker import BrokerError, Geminga, Oracle  # noqa: E402
-from suites import SUITES_BY_NAME, WORK, Result      # noqa: E402
+from suites import SUITES, SUITES_BY_NAME, WORK, Result  # noqa: E402
 
 BROKER = "the-broker"       # pseudo test: the broker stayed up and stopped cleanly
 
@@ -146,7 +147,7 @@ def run_in_own_process(job, number, logs):
 
 
 def read_list(path):
-    """Lines 'suite test-id  # reason' -> {(suite, test): reason}."""
+    """Lines 'suite test-id  # reason' -> {(suite, test): reason}, in their order."""
     found = {}
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
         text, _, reason = line.partition("#")
@@ -159,23 +160,33 @@ def read_list(path):
     return found
 
 
+def ci_subset(name, tests):
+    """The tests of a suite that ci-subset.txt names; a pattern that matches none is an error."""
+    chosen = dict.fromkeys([])
+    for suite, pattern in read_list(HERE / "ci-subset.txt"):
+        if suite != name:
+            continue
+        wanted = re.compile(re.escape(pattern.removeprefix("!")).replace(r"\*", ".*"))
+        found = [t for t in tests if wanted.fullmatch(t)]
+        if not found:
+            sys.exit(f"ci-subset.txt: {name} has no test like '{pattern}'")
+        for test in found:
+            if pattern.startswith("!"):
+                chosen.pop(test, None)
+            else:
+                chosen[test] = None
+    return list(chosen)
+
+
 def select(args):
-    """{suite name: test ids}; ids that a suite no longer has are an error."""
-    names = args.suites or list(SUITES_BY_NAME)
+    """{suite name: test ids}"""
     wanted = {}
-    subset = read_list(HERE / "ci-subset.txt") if args.part == "ci" else None
-    for name in names:
-        tests = SUITES_BY_NAME[name].tests()
-        if subset is not None:
-            chosen = [t for s, t in subset if s == name]
-            if chosen == ["*"]:
-                chosen = list(tests)
-            unknown = [t for t in chosen if t not in tests]
-            if unknown:
-                sys.exit(f"ci-subset.txt: {name} has no test {unknown[0]}")
-        else:
-            chosen = [t for t in tests if not args.test or any(x in t for x in args.test)]
-        if chosen:
+    for name in args.suites or SUITES_BY_NAME:
+        tests = SUITES_BY_NAME[name].tests() if SUITES.is_dir() else {}
+        chosen = ci_subset(name, tests) if args.part == "ci" and tests else list(tests)
+        if args.test:
+            chosen = [t for t in chosen if any(x in t for x in args.test)]
+        if chosen or not tests:
             wanted[name] = chosen
     return wanted
 
@@ -254,8 +265,8 @@ def main():
             problem = f"could not be downloaded or built; see {logs}/{name}-prepare.txt"
         if problem:
             print(f"{name:11} cannot run: {problem}", flush=True)
-            tally.failed += len(tests)
-            tally.lines.append(f"  FAILED {name}: its {len(tests)} tests did not run: {problem}")
+            tally.failed += max(1, len(tests))
+            tally.lines.append(f"  FAILED {name}: its tests did not run: {problem}")
             continue
         ready[name] = tests
         if args.prepare:

@@ -126,9 +126,10 @@ def test_an_unknown_key_is_warned_of_once(fresh, tmp_path):
     assert b.tail(lines=1000).count("thisKeyDoesNotExist") == 1
 
 
-@pytest.mark.parametrize("args", [["--no-such-option"], ["--memory", "plenty"], ["--shards", "-1"]])
-def test_a_wrong_command_line(fresh, args):
-    refused(fresh(args=args), USAGE, args[0])
+@pytest.mark.parametrize("args,code", [(["--no-such-option"], USAGE), (["--shards", "-1"], USAGE), (["--memory", "plenty"], CONFIG),
+                                       (["--memory", "1M"], CONFIG)])
+def test_a_wrong_command_line(fresh, args, code):
+    refused(fresh(args=args), code, args[0])
 
 
 def test_a_configuration_file_that_is_not_there(fresh, tmp_path):

@@ -1,0 +1,187 @@
+"""The rows of the table: what is driven, what is read off, what it must reach (issue: 'What it must reach').
+
+A row function gets a started Side and a Plan and yields (name of the value, unit, value, better, target). Target is the
+ratio that Geminga has to reach against Pulsar ('3x', '1/5'), or None. Ratios are told so that more than 1 is better for us.
+"""
+import statistics
+import time
+from dataclasses import dataclass
+
+import load
+import stress
+from brokers import BenchError, drop_page_cache
+from harness.admin import Admin
+
+
+@dataclass
+class Plan:
+    load_cpus: str          # cores of the load generator, None: anywhere
+    quick: bool
+
+    def seconds(self, full):
+        return max(3, full // 4) if self.quick else full
+
+    def warmup(self):
+        """A JVM needs its time to compile; the same for all."""
+        return 3 if self.quick else 10
+
+
+@dataclass
+class Value:
+    row: str
+    unit: str
+    value: float
+    better: str             # 'higher' or 'lower'
+    target: str = ""        # '3x' or '1/5', against Pulsar; '' = no target
+    note: str = ""
+
+
+ROWS = {}
+
+
+def row(name, sides=("geminga", "pulsar"), fresh=True):
+    """Enters a row; sides: which brokers can do it; fresh: on an empty broker started for it alone."""
+    def enter(function):
+        ROWS[name] = (function, sides, fresh)
+        return function
+    return enter
+
+
+def cpu(name, result):
+    return Value(f"{name}: broker CPU a message", "us", result.cpu_us, "lower")
+
+
+ALL = ("geminga", "pulsar", "pulsar-lite")
+
+
+@row("publish-100B-batched", ALL)
+def publish_small_batched(side, plan):
+    r = load.run(side, "produce", plan.load_cpus, plan.seconds(20), topic="persistent://public/default/bench", size=100, rate=0,
+                 duration=plan.seconds(20), warmup=plan.warmup(), batch_messages=1000, batch_delay_ms=10)
+    name = "publish throughput, 1 topic, 100 B, batched (1000 / 10 ms)"
+    yield Value(name, "msg/s", r.rate, "higher", "3x")
+    yield cpu(name, r)
+
+
+@row("publish-1KiB-unbatched", ALL)
+def publish_unbatched(side, plan):
+    r = load.run(side, "produce", plan.load_cpus, plan.seconds(20), topic="persistent://public/default/bench", size=1024, rate=0,
+                 duration=plan.seconds(20), warmup=plan.warmup(), no_batching=True, in_flight=1000)
+    name = "publish throughput, 1 topic, 1 KiB, not batched, 1000 in flight"
+    yield Value(name, "msg/s", r.rate, "higher", "5x")
+    yield cpu(name, r)
+
+
+@row("publish-latency", ALL)
+def publish_latency(side, plan):
+    r = load.run(side, "produce", plan.load_cpus, plan.seconds(30), topic="persistent://public/default/bench", size=1024, rate=2000,
+                 duration=plan.seconds(30), warmup=plan.warmup(), no_batching=True, in_flight=10000)
+    name = "publish at 2,000 msg/s of 1 KiB, not batched, durable"
+    yield Value(f"{name}: p50", "ms", r.p50, "lower", "1/5")
+    yield Value(f"{name}: p99", "ms", r.p99, "lower", "1/5")
+    yield Value(f"{name}: p99.9", "ms", r.p999, "lower")
+    yield cpu(name, r)
+
+
+@row("end-to-end-latency", ALL)
+def end_to_end_latency(side, plan):
+    r = load.run(side, "latency", plan.load_cpus, plan.seconds(30), topic="persistent://public/default/bench", size=1024, rate=2000,
+                 duration=plan.seconds(30), warmup=plan.warmup(), no_batching=True)
+    name = "publish to consume (tail) at 2,000 msg/s of 1 KiB"
+    yield Value(f"{name}: p50", "ms", r.p50, "lower")
+    yield Value(f"{name}: p99", "ms", r.p99, "lower", "1/5")
+    yield cpu(name, r)
+
+
+@row("thousand-topics")
+def thousand_topics(side, plan):
+    r = load.run(side, "produce", plan.load_cpus, plan.seconds(30), topic="persistent://public/default/many", topics=1000, size=1024,
+                 rate=20000, duration=plan.seconds(30), warmup=plan.warmup() * 2, no_batching=True, in_flight=1000)
+    name = "1,000 topics, one producer each, 20 msg/s a topic"
+    yield Value(f"{name}: p50", "ms", r.p50, "lower")
+    yield Value(f"{name}: p99", "ms", r.p99, "lower", "1/5", note=f"{r.rate:.0f} of 20,000 msg/s reached")
+    yield Value(f"{name}: rate reached", "msg/s", r.rate, "higher")
+    yield cpu(name, r)
+
+
+@row("idle-and-start")
+def idle_and_start(side, plan):
+    yield Value("start to serving, empty folder", "ms", side.start_seconds * 1000, "lower", "1/50")
+    time.sleep(5)
+    yield Value("resident memory, idle", "MiB", side.rss_mib(), "lower", "1/15")
+    yield Value("proportional memory (PSS), idle", "MiB", side.pss_mib(), "lower")
+    starts = []
+    for _ in range(2 if plan.quick else 5):
+        side.stop()
+        side.start()
+        starts.append(side.start_seconds)
+    yield Value("start to serving, again on the same folder (median)", "ms", statistics.median(starts) * 1000, "lower")
+
+
+@row("backlog")
+def backlog(side, plan):
+    """2 GB written and not consumed, then read with a cold page cache, then a restart on it."""
+    topic, size = "persistent://public/default/backlog", 1024
+    count = (200 if plan.quick else 2000) * 1000000 // size
+    admin = Admin(side.web_url)
+    admin.must("PUT", topic.replace("://", "/"), allow=(409,))
+    admin.must("PUT", topic.replace("://", "/") + "/subscription/keep", '{"ledgerId":-1,"entryId":-1}', allow=(409,))
+    load.run(side, "produce", plan.load_cpus, 300, topic=topic, size=size, rate=0, messages=count, batch_messages=1000,
+             batch_delay_ms=10)
+    what = f"{count * size / 1e9:.1f} GB backlog"
+    yield Value(f"resident memory after the {what}", "MiB", side.rss_mib(), "lower", "1/5")
+    dropped = drop_page_cache()
+    note = "page cache dropped" if dropped else "page cache not dropped (not allowed here)"
+    side.stop()
+    drop_page_cache()
+    side.start()
+    yield Value(f"start to serving with the {what}", "ms", side.start_seconds * 1000, "lower", "1/50", note=note)
+    drop_page_cache()
+    r = load.run(side, "consume", plan.load_cpus, 300, topic=topic, subscription="keep", messages=count, from_earliest=True)
+    yield Value(f"catch-up read of the {what}", "MB/s", r.mb, "higher", "2x", note=note)
+    yield cpu(f"catch-up read of the {what}", r)
+    yield Value("resident memory after the catch-up read", "MiB", side.rss_mib(), "lower")
+
+
+def batching_row(size, label, options):
+    @row(f"batching-{label}-{size}")
+    def measure(side, plan):
+        in_bytes = f"{size} B" if size < 1024 else f"{size // 1024} KiB"
+        r = load.run(side, "produce", plan.load_cpus, plan.seconds(12), topic=f"persistent://public/default/b-{label}-{size}", size=size,
+                     rate=0, duration=plan.seconds(12), warmup=plan.warmup() // 2, **options)
+        yield Value(f"batching: {in_bytes}, {TELL[label]}", "msg/s", r.rate, "higher")
+        yield Value(f"batching: {in_bytes}, {TELL[label]}: p99", "ms", r.p99, "lower")
+
+
+TELL = {"none": "not batched", "count": "batched (1000 / 10 ms)", "bytes": "batched by size (128 KiB / 1 ms)"}
+for _size in (256, 4096, 32768):
+    batching_row(_size, "none", dict(no_batching=True, in_flight=1000))
+    batching_row(_size, "count", dict(batch_messages=1000, batch_delay_ms=10, batch_bytes=128 << 10, in_flight=10000))
+    batching_row(_size, "bytes", dict(batch_messages=100000, batch_delay_ms=1, batch_bytes=128 << 10, in_flight=10000))
+
+
+@row("pulsar-perf")
+def cross_check(side, plan):
+    """Pulsar's own load generator as a check of ours."""
+    r = load.pulsar_perf_produce(side, plan.load_cpus, plan.seconds(40), 100, 0, "persistent://public/default/cross", plan.warmup())
+    yield Value("cross-check with pulsar-perf: publish 100 B, its own batching", "msg/s", r.rate, "higher")
+    r = load.pulsar_perf_produce(side, plan.load_cpus, plan.seconds(40), 1024, 2000, "persistent://public/default/cross2", plan.warmup())
+    yield Value("cross-check with pulsar-perf: publish 2,000 msg/s of 1 KiB: p99", "ms", r.p99, "lower")
+
+
+@row("memory-under-stress", ("geminga",))
+def memory_under_stress(side, plan):
+    """--memory 256M, a backlog of ten million messages, 100 consumers that never ack, producers at full speed."""
+    budget = stress.BUDGET_MIB
+    messages = 1000000 if plan.quick else 10000000
+    peak, stored, seconds, samples = stress.run(side, plan.load_cpus, messages, plan.seconds(60))
+    yield Value(f"memory under stress (--memory {budget}M, {stored / 1e6:.1f} M messages of backlog, 100 consumers that never ack): "
+                f"peak of {samples} samples in {seconds:.0f} s", "MiB", peak, "lower",
+                note=f"{'within' if peak <= budget * 1.1 else 'OVER'} the budget plus 10 %")
+
+
+def check(names):
+    for name in names:
+        if name not in ROWS and not any(r.startswith(name) for r in ROWS):
+            raise BenchError(f"no row '{name}'; rows: {' '.join(ROWS)}")
+    return [r for r in ROWS if not names or any(r.startswith(n) for n in names)]

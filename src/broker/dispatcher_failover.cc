@@ -22,26 +22,28 @@ std::size_t failover_ring_choice(std::string_view topic, std::span<const std::st
 
 Status DispatcherFailover::admit(const SubscribeRequest&) const { return Status::ok(); }
 
-std::size_t DispatcherFailover::active_index() const {
-  const auto best = static_cast<std::size_t>(
-      std::find_if(consumers_.begin(), consumers_.end(),
-                   [&](const auto& c) { return c->priority() != consumers_.front()->priority(); }) -
-      consumers_.begin());
-  const std::int32_t partition = env_.topic.name().partition_index();
-  if (partition >= 0 && !env_.config.failover_consistent_hashing) {
-    return static_cast<std::size_t>(partition) % best;
-  }
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < best; ++i) names.push_back(consumers_[i]->name());
-  return failover_ring_choice(env_.topic.name().full(), names);
-}
-
-bool DispatcherFailover::choose_active() {
-  std::stable_sort(consumers_.begin(), consumers_.end(), [](const auto& a, const auto& b) {
+std::size_t choose_failover_active(const TopicName& topic, bool always_by_hash,
+                                   std::vector<std::shared_ptr<Consumer>>& consumers) {
+  std::stable_sort(consumers.begin(), consumers.end(), [](const auto& a, const auto& b) {
     return std::forward_as_tuple(a->priority(), a->name()) <
            std::forward_as_tuple(b->priority(), b->name());
   });
-  Consumer* chosen = consumers_.empty() ? nullptr : consumers_[active_index()].get();
+  std::vector<std::string_view> best;
+  for (const auto& consumer : consumers) {
+    if (consumer->priority() == consumers.front()->priority()) best.push_back(consumer->name());
+  }
+  const std::int32_t partition = topic.partition_index();
+  if (partition >= 0 && !always_by_hash) return static_cast<std::size_t>(partition) % best.size();
+  return failover_ring_choice(topic.full(), best);
+}
+
+bool DispatcherFailover::choose_active() {
+  Consumer* chosen = nullptr;
+  if (!consumers_.empty()) {
+    const std::size_t index = choose_failover_active(
+        env_.topic.name(), env_.config.failover_consistent_hashing, consumers_);
+    chosen = consumers_[index].get();
+  }
   return std::exchange(active_, chosen) != chosen;
 }
 

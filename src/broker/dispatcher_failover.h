@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "broker/dispatcher_exclusive.h"
+#include "broker/topic_name.h"
 
 namespace geminga {
 
@@ -32,7 +33,6 @@ class DispatcherFailover final : public DispatcherExclusive {
  private:
   // True: another one is active from now on.
   bool choose_active();
-  std::size_t active_index() const;
   void begin_change();
   void finish_change();
 
@@ -41,6 +41,9 @@ class DispatcherFailover final : public DispatcherExclusive {
   std::optional<asio::steady_timer> timer_;
 };
 
+// Sorts the consumers by priority and name; which of them is to be active. Not empty.
+std::size_t choose_failover_active(const TopicName& topic, bool always_by_hash,
+                                   std::vector<std::shared_ptr<Consumer>>& consumers);
 // Which of `names` a topic without partitions prefers.
 std::size_t failover_ring_choice(std::string_view topic, std::span<const std::string_view> names);
 

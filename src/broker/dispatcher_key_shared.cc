@@ -1,27 +1,14 @@
 #include "broker/dispatcher_key_shared.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace geminga {
-
-namespace {
-
-std::unique_ptr<KeySharedSelector> selector_for(KeySharedMode mode,
-                                                const DispatcherConfig& config) {
-  if (mode == KeySharedMode::Sticky) return make_sticky_selector();
-  if (!config.key_shared_consistent_hashing) return make_auto_split_selector();
-  return make_hash_ring_selector(config.key_shared_points);
-}
-
-}  // namespace
 
 DispatcherKeyShared::DispatcherKeyShared(const DispatcherEnv& env, const KeySharedOptions& options)
     : DispatcherMultiple(env, SubscriptionType::KeyShared),
       mode_(options.mode),
       in_order_(!options.allow_out_of_order),
-      selector_(selector_for(options.mode, env.config)) {}
+      selector_(make_selector(options.mode, env.config)) {}
 
 Status DispatcherKeyShared::admit(const SubscribeRequest& request) const {
   const KeySharedOptions options = request.key_shared.value_or(KeySharedOptions{});
@@ -162,11 +149,7 @@ void DispatcherKeyShared::describe(SubscriptionStats& stats) const {
 }
 
 std::vector<std::string> DispatcherKeyShared::key_ranges(const Consumer& consumer) const {
-  std::vector<std::string> result;
-  for (const auto& [range, owner] : selector_->ranges()) {
-    if (owner == &consumer) result.push_back(fmt::format("[{}, {}]", range.start, range.end));
-  }
-  return result;
+  return ranges_text(*selector_, consumer);
 }
 
 }  // namespace geminga

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "broker/consumer.h"
+#include "broker/dispatcher_config.h"
 #include "wire/message_metadata.h"
 
 namespace geminga {
@@ -231,6 +232,21 @@ std::unique_ptr<KeySharedSelector> make_auto_split_selector() {
 }
 std::unique_ptr<KeySharedSelector> make_sticky_selector() {
   return std::make_unique<StickySelector>();
+}
+
+std::unique_ptr<KeySharedSelector> make_selector(KeySharedMode mode,
+                                                 const DispatcherConfig& config) {
+  if (mode == KeySharedMode::Sticky) return make_sticky_selector();
+  if (!config.key_shared_consistent_hashing) return make_auto_split_selector();
+  return make_hash_ring_selector(config.key_shared_points);
+}
+
+std::vector<std::string> ranges_text(const KeySharedSelector& selector, const Consumer& consumer) {
+  std::vector<std::string> text;
+  for (const auto& [range, owner] : selector.ranges()) {
+    if (owner == &consumer) text.push_back(fmt::format("[{}, {}]", range.start, range.end));
+  }
+  return text;
 }
 
 }  // namespace geminga

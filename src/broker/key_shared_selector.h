@@ -27,6 +27,8 @@ constexpr KeySlot range_slot(std::uint32_t hash) {
   return slot == 0 ? KeySlot{1} : slot;
 }
 
+struct DispatcherConfig;
+
 class KeySharedSelector {
  public:
   virtual ~KeySharedSelector() = default;
@@ -43,5 +45,10 @@ class KeySharedSelector {
 std::unique_ptr<KeySharedSelector> make_hash_ring_selector(std::uint32_t points_per_consumer);
 std::unique_ptr<KeySharedSelector> make_auto_split_selector();
 std::unique_ptr<KeySharedSelector> make_sticky_selector();
+std::unique_ptr<KeySharedSelector> make_selector(KeySharedMode mode,
+                                                 const DispatcherConfig& config);
+
+// The ranges of one consumer as stats show them: "[0, 32767]".
+std::vector<std::string> ranges_text(const KeySharedSelector& selector, const Consumer& consumer);
 
 }  // namespace geminga

@@ -25,6 +25,12 @@ bool acks_one_by_one(SubscriptionType type) {
 
 }  // namespace
 
+std::shared_ptr<Subscription> make_persistent_subscription(PersistentSubscriptionEnv env) {
+  return std::make_shared<PersistentSubscription>(env.topic, env.ledger, std::move(env.cursor),
+                                                  std::move(env.name), env.durable,
+                                                  dispatcher_config(env.config));
+}
+
 PersistentSubscription::PersistentSubscription(Topic& topic, ManagedLedger& ledger,
                                                std::shared_ptr<ManagedCursor> cursor,
                                                std::string name, bool durable,

@@ -1,6 +1,7 @@
 // What a user of the client chooses. Values; any thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -48,7 +49,7 @@ struct ProducerOptions {
   bool batching = true;
   std::uint32_t batch_messages = 1000;
   std::size_t batch_bytes = 128 * 1024;
-  Millis batch_delay{1};
+  std::chrono::microseconds batch_delay{1000};
   // Messages sent and not yet answered, after which send() refuses.
   std::size_t max_pending = 1'000'000;
   UniqueFunction<void(const Receipt&)> on_receipt;

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "broker/topic.h"
 #include "broker/topic_name.h"
+#include "broker/topic_settings.h"
 #include "ledger/ledger_store.h"
 #include "metadata/metadata_store.h"
 #include "runtime/runtime.h"
@@ -48,6 +49,8 @@ class Broker {
   MetadataStore& metadata() { return metadata_; }
   Namespaces& namespaces() { return *namespaces_; }
   const BrokerAddresses& addresses() const { return addresses_; }
+  // Once, when the ports are known; before clients are served.
+  void set_addresses(BrokerAddresses addresses) { addresses_ = std::move(addresses); }
 
   // The log that a topic's ledgers live in, and its shard. Any thread.
   unsigned log_of(const TopicName& name) const;
@@ -67,8 +70,8 @@ class Broker {
   // Only if it is loaded now. On the topic's shard.
   std::shared_ptr<Topic> loaded_topic(const TopicName& name);
 
-  // Settings of its managed ledger: the broker's, with the namespace's retention. Any shard.
-  Task<Result<ManagedLedgerConfig>> ledger_config(TopicName name);
+  // What policies and configuration say about it. Any shard.
+  Task<Result<TopicSettings>> topic_settings(TopicName name);
   // "tenant/ns". Any shard.
   Task<Result<bool>> namespace_exists(std::string name_space);
   // Is there such a topic (its managed ledger, or loaded if non-persistent)? Any shard.

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "broker/non_persistent_subscription.h"
+#include "broker/topic_settings.h"
 
 namespace geminga {
 
@@ -20,6 +21,11 @@ NonPersistentTopic::NonPersistentTopic(Shard& shard, TopicName name, const Broke
                  [](std::uint64_t) -> Task<Status> { co_return Status::ok(); }) {}
 
 NonPersistentTopic::~NonPersistentTopic() = default;
+
+void NonPersistentTopic::apply(const TopicSettings& settings) {
+  producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
+  max_consumers_ = settings.max_consumers;
+}
 
 Task<Result<ProducerGrant>> NonPersistentTopic::add_producer(ProducerRequest request) {
   auto self = shared_from_this();
@@ -95,6 +101,9 @@ Task<Result<Topic::Subscribed>> NonPersistentTopic::subscribe(SubscribeRequest r
   auto self = shared_from_this();
   const auto inside = gate_.hold();
   if (!inside || closing_) co_return not_available();
+  if (max_consumers_ > 0 && consumer_count() >= static_cast<std::size_t>(max_consumers_)) {
+    co_return Status::ConsumerBusy("Topic reached max consumers limit");
+  }
   Subscribed subscribed;
   subscribed.subscription = find_or_create(request.subscription);
   GM_CO_ASSIGN_OR_RETURN(subscribed.consumer,

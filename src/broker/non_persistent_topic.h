@@ -26,6 +26,7 @@ class NonPersistentTopic final : public Topic,
   const TopicName& name() const override { return name_; }
   Shard& shard() const override { return shard_; }
   bool closing() const override { return closing_; }
+  void apply(const TopicSettings& settings) override;
   ManagedLedger* managed_ledger() const override { return nullptr; }
 
   Task<Result<ProducerGrant>> add_producer(ProducerRequest request) override;
@@ -61,6 +62,8 @@ class NonPersistentTopic final : public Topic,
   ProducerRegistry producers_;
   std::map<std::string, std::shared_ptr<NonPersistentSubscription>> subscriptions_;
   bool closing_ = false;
+
+  std::int64_t max_consumers_ = 0;  // 0: no limit
 
   std::int64_t messages_in_ = 0;
   std::int64_t bytes_in_ = 0;

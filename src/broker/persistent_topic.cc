@@ -32,27 +32,33 @@ PersistentTopic::PersistentTopic(PersistentTopicEnv env, TopicName name)
 
 PersistentTopic::~PersistentTopic() { env_.shard.forget(*this); }
 
-Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(
-    PersistentTopicEnv env, TopicName name, ManagedLedgerConfig ledger_config,
-    bool create_if_missing) {
+Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(PersistentTopicEnv env,
+                                                                     TopicName name,
+                                                                     TopicSettings settings,
+                                                                     bool create_if_missing) {
   auto topic = std::make_shared<PersistentTopic>(std::move(env), std::move(name));
   ManagedLedgerEnv ledger_env;
   ledger_env.shard = &topic->env_.shard;
   ledger_env.ledgers = &topic->env_.ledgers;
   ledger_env.metadata = &topic->env_.metadata;
   Result<std::unique_ptr<ManagedLedger>> ledger =
-      co_await open_managed_ledger(ledger_env, topic->name_.managed_ledger_name(), ledger_config,
+      co_await open_managed_ledger(ledger_env, topic->name_.managed_ledger_name(), settings.ledger,
                                    topic.get(), create_if_missing);
   if (ledger.is(ErrorCode::NotFound)) {
     co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", topic->name_.full()));
   }
   if (!ledger) co_return ledger.status();
   topic->ledger_ = std::move(*ledger);
-  topic->adopt_cursors();
+  topic->settings_ = settings;
+  topic->producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
+  if (const Status adopted = co_await topic->adopt_cursors(); !adopted) {
+    co_await topic->ledger_->close();
+    co_return adopted;
+  }
   co_return topic;
 }
 
-void PersistentTopic::adopt_cursors() {
+Task<Status> PersistentTopic::adopt_cursors() {
   const auto& properties = ledger_->properties();
   if (const auto epoch = properties.find(kEpochProperty); epoch != properties.end()) {
     producers_.restore_epoch(std::strtoull(epoch->second.c_str(), nullptr, 10));
@@ -61,6 +67,20 @@ void PersistentTopic::adopt_cursors() {
     if (!is_internal_cursor(cursor->name()))
       subscriptions_[cursor->name()] = make_subscription(cursor);
   }
+  if (settings_.deduplication) {
+    GM_CO_ASSIGN_OR_RETURN(deduplication_, co_await Deduplication::open(*ledger_));
+  } else if (ledger_->cursor(std::string(Deduplication::kCursor)) != nullptr) {
+    // It would hold back trimming for ever.
+    GM_CO_RETURN_IF_ERROR(co_await ledger_->delete_cursor(std::string(Deduplication::kCursor)));
+  }
+  co_return Status::ok();
+}
+
+// Deduplication begins or ends when the topic is loaded next.
+void PersistentTopic::apply(const TopicSettings& settings) {
+  settings_ = settings;
+  producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
+  if (!closing()) ledger_->set_config(settings.ledger);
 }
 
 Status PersistentTopic::ready_to_serve() const {
@@ -81,13 +101,16 @@ Task<Result<ProducerGrant>> PersistentTopic::add_producer(ProducerRequest reques
   if (!inside) co_return not_available();
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
   if (terminated()) co_return Status::TopicTerminated("Topic was already terminated");
+  if (settings_.encryption_required && !request.encrypted) {
+    co_return Status::Metadata(fmt::format("Encryption is required in {}", name_.full()));
+  }
   if (!env_.ledgers.writable()) {
     co_return Status::ProducerBlockedQuotaExceededException(
         "the disk of the broker is full: publishing goes on when there is room again");
   }
   if (!request.initial_subscription.empty() &&
       subscription(request.initial_subscription) == nullptr) {
-    if (!env_.config.allow_auto_subscription_creation) {
+    if (!settings_.auto_subscription_creation) {
       co_return Status::NotAllowed(
           "Could not create the initial subscription due to the auto subscription creation "
           "is not allowed.");
@@ -103,6 +126,9 @@ Task<Result<ProducerGrant>> PersistentTopic::add_producer(ProducerRequest reques
     producer->set_state(Producer::State::Closed);
     producers_.remove(producer);
     co_return not_available();
+  }
+  if (grant && deduplication_ != nullptr) {
+    grant->last_sequence_id = deduplication_->last_pushed(producer->name());
   }
   co_return grant;
 }
@@ -128,13 +154,18 @@ void PersistentTopic::publish(std::vector<PublishItem>& items) {
       producer.outbox().forget_publishes(1);
       continue;
     }
+    if (settings_.encryption_required && item.refused.is_ok()) refuse_unencrypted(item);
     producer.publish_started();
     Pending pending;
     pending.producer = std::move(item.producer);
     pending.sequence_id = item.sequence_id;
     pending.highest_sequence_id = item.highest_sequence_id;
     pending.has_highest = item.has_highest_sequence_id;
-    if (item.refused.is_ok()) {
+    if (item.refused.is_ok() && deduplication_ != nullptr && !item.is_marker)
+      deduplicate(item, pending);
+    if (pending.refused != nullptr || pending.duplicate) {
+      pending_.push_back(std::move(pending));
+    } else if (item.refused.is_ok()) {
       producer.count(item.messages, item.entry.size(), item.is_chunk, now);
       messages_in_ += item.messages;
       bytes_in_ += static_cast<std::int64_t>(item.entry.size());
@@ -148,7 +179,30 @@ void PersistentTopic::publish(std::vector<PublishItem>& items) {
     }
   }
   items.clear();
-  answer_refused();
+  answer_unstored();
+}
+
+void PersistentTopic::refuse_unencrypted(PublishItem& item) {
+  const Result<EntryMetadata> metadata = parse_entry_metadata(item.entry.span());
+  if (!metadata || !metadata->is_encrypted())
+    item.refused = Status::Metadata("Messages must be encrypted");
+}
+
+// Of a chunked message only the last chunk counts: its earlier ones have the same sequence id.
+void PersistentTopic::deduplicate(const PublishItem& item, Pending& pending) {
+  if (item.is_chunk) {
+    const Result<EntryMetadata> metadata = parse_entry_metadata(item.entry.span());
+    if (metadata && metadata->is_chunk() && !metadata->is_last_chunk()) return;
+  }
+  const auto first = static_cast<std::int64_t>(pending.sequence_id);
+  switch (deduplication_->check(pending.producer->name(), first, pending.last_sequence_id())) {
+    case Deduplication::Verdict::New: pending.deduplicate = true; break;
+    case Deduplication::Verdict::Duplicate: pending.duplicate = true; break;
+    case Deduplication::Verdict::Unknown:
+      pending.refused = std::make_unique<Status>(
+          Status::Persistence("Cannot determine whether the message is a duplicate at this time"));
+      break;
+  }
 }
 
 void PersistentTopic::persisted(Position position, const Status& status) {
@@ -159,27 +213,35 @@ void PersistentTopic::persisted(Position position, const Status& status) {
     producer.outbox().send_receipt(producer.id(), pending.sequence_id,
                                    pending.has_highest ? pending.highest_sequence_id : kNoHighest,
                                    position);
+    if (pending.deduplicate) {
+      deduplication_->persisted(producer.name(), pending.last_sequence_id(), position);
+    }
     env_.shard.defer(*this);
   } else {
     // No SEND_ERROR: the producer is closed, and its client sends again what got no receipt.
     producer.outbox().forget_publishes(1);
+    if (pending.deduplicate) deduplication_->failed(producer.name());
     write_failed(status);
   }
   answered(producer);
-  answer_refused();
+  answer_unstored();
 }
 
-// Refused items at the head of the queue have their turn.
-void PersistentTopic::answer_refused() {
-  while (!pending_.empty() && pending_.front().refused != nullptr) {
+// Items at the head of the queue that were not stored have their turn.
+void PersistentTopic::answer_unstored() {
+  while (!pending_.empty() && (pending_.front().refused != nullptr || pending_.front().duplicate)) {
     const Pending pending = std::move(pending_.front());
     pending_.pop_front();
-    const std::uint64_t sequence_id =
-        pending.has_highest && pending.highest_sequence_id != kNoHighest
-            ? std::max(pending.sequence_id, pending.highest_sequence_id)
-            : pending.sequence_id;
-    pending.producer->outbox().send_error(pending.producer->id(), sequence_id, *pending.refused);
-    answered(*pending.producer);
+    Producer& producer = *pending.producer;
+    if (pending.refused != nullptr) {
+      producer.outbox().send_error(
+          producer.id(), static_cast<std::uint64_t>(pending.last_sequence_id()), *pending.refused);
+    } else {
+      producer.outbox().send_receipt(producer.id(), pending.sequence_id,
+                                     pending.has_highest ? pending.highest_sequence_id : kNoHighest,
+                                     Position{-1, -1});
+    }
+    answered(producer);
   }
 }
 
@@ -238,6 +300,7 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   const auto inside = gate_.hold();
   if (!inside) co_return not_available();
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  GM_CO_RETURN_IF_ERROR(room_for_consumer());
   const std::int64_t rollback = request.start_message_rollback_seconds;
   Subscribed subscribed;
   GM_CO_ASSIGN_OR_RETURN(subscribed.subscription, co_await find_or_create(request));
@@ -254,6 +317,14 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   co_return subscribed;
 }
 
+Status PersistentTopic::room_for_consumer() const {
+  if (settings_.max_consumers > 0 &&
+      consumer_count() >= static_cast<std::size_t>(settings_.max_consumers)) {
+    return Status::ConsumerBusy("Topic reached max consumers limit");
+  }
+  return Status::ok();
+}
+
 Task<Result<std::shared_ptr<Subscription>>> PersistentTopic::find_or_create(
     const SubscribeRequest& request) {
   const auto lock = co_await creating_.lock();
@@ -264,9 +335,14 @@ Task<Result<std::shared_ptr<Subscription>>> PersistentTopic::find_or_create(
                                      : "Durable subscription with the same name already exists.");
   }
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  if (settings_.max_subscriptions > 0 &&
+      subscriptions_.size() >= static_cast<std::size_t>(settings_.max_subscriptions)) {
+    co_return Status::NotAllowed(
+        fmt::format("Exceed the maximum number of subscriptions of the topic: {}", name_.full()));
+  }
   std::shared_ptr<ManagedCursor> cursor;
   if (request.durable) {
-    if (!env_.config.allow_auto_subscription_creation) {
+    if (!settings_.auto_subscription_creation) {
       co_return Status::SubscriptionNotFound("Subscription does not exist");
     }
     const InitialPosition initial =
@@ -424,6 +500,7 @@ Task<void> PersistentTopic::disconnect_all(bool deleting) {
 Task<Status> PersistentTopic::close() {
   auto self = shared_from_this();
   co_await disconnect_all(false);
+  if (deduplication_ != nullptr) deduplication_->snapshot();
   co_return co_await ledger_->close();
 }
 

@@ -12,15 +12,18 @@
 // shard only.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "broker/deduplication.h"
 #include "broker/producer_registry.h"
 #include "broker/ring.h"
 #include "broker/topic.h"
+#include "broker/topic_settings.h"
 #include "broker/windowed_rate.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/async.h"
@@ -47,7 +50,7 @@ class PersistentTopic final : public Topic,
  public:
   // TopicNotFound if it does not exist and may not be created.
   static Task<Result<std::shared_ptr<PersistentTopic>>> open(PersistentTopicEnv env, TopicName name,
-                                                             ManagedLedgerConfig ledger_config,
+                                                             TopicSettings settings,
                                                              bool create_if_missing);
   PersistentTopic(PersistentTopicEnv env, TopicName name);  // use open()
   ~PersistentTopic() override;
@@ -55,6 +58,7 @@ class PersistentTopic final : public Topic,
   const TopicName& name() const override { return name_; }
   Shard& shard() const override { return env_.shard; }
   bool closing() const override { return closing_ || failed_; }
+  void apply(const TopicSettings& settings) override;
   ManagedLedger* managed_ledger() const override { return ledger_.get(); }
 
   Task<Result<ProducerGrant>> add_producer(ProducerRequest request) override;
@@ -86,26 +90,38 @@ class PersistentTopic final : public Topic,
     std::uint64_t highest_sequence_id = 0;
     std::unique_ptr<Status> refused;  // set: was not appended
     bool has_highest = false;
+    bool duplicate = false;    // was not appended either
+    bool deduplicate = false;  // tell deduplication_ when it is durable
+
+    std::int64_t last_sequence_id() const {
+      const auto first = static_cast<std::int64_t>(sequence_id);
+      return has_highest ? std::max(first, static_cast<std::int64_t>(highest_sequence_id)) : first;
+    }
   };
 
   void persisted(Position position, const Status& status) override;
   void run_deferred() override;
-  void answer_refused();
+  void answer_unstored();
+  static void refuse_unencrypted(PublishItem& item);
+  void deduplicate(const PublishItem& item, Pending& pending);
   void answered(Producer& producer);
   void write_failed(const Status& status);
   Task<void> publishes_drained();
   Status ready_to_serve() const;
 
   Task<Result<std::shared_ptr<Subscription>>> find_or_create(const SubscribeRequest& request);
+  Status room_for_consumer() const;
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
-  void adopt_cursors();
+  Task<Status> adopt_cursors();
   Task<void> disconnect_all(bool deleting);
   Task<Status> store_epoch(std::uint64_t epoch);
 
   const PersistentTopicEnv env_;
   const TopicName name_;
+  TopicSettings settings_;
   Gate gate_;
   std::unique_ptr<ManagedLedger> ledger_;
+  std::unique_ptr<Deduplication> deduplication_;  // nullptr: off
   ProducerRegistry producers_;
   std::map<std::string, std::shared_ptr<Subscription>> subscriptions_;
   std::map<std::string, std::shared_ptr<ManagedCursor>>

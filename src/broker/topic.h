@@ -1,5 +1,6 @@
-// A topic as the rest of the broker sees it. It lives on the shard that its name hashes to (Broker::shard_of), with
-// its producers, subscriptions and cursors; every member is used on that shard only, by shared_ptr.
+// A topic as the rest of the broker sees it. It lives on the shard that its name hashes to
+// (Broker::shard_of), with its producers, subscriptions and cursors; every member is used on that
+// shard only, by shared_ptr.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@
 
 namespace geminga {
 
-class Producer;  // one connected producer, see producer.h
+struct TopicSettings;  // topic_settings.h
+class Producer;        // one connected producer, see producer.h
 
 enum class ProducerAccessMode : std::uint8_t {
   Shared = 0,
@@ -42,7 +44,7 @@ struct ProducerRequest {
   std::optional<std::uint64_t> topic_epoch;
   bool encrypted = false;
   std::map<std::string, std::string> metadata;
-  std::string schema_version;    // as answered to the client
+  std::string schema_version;  // as answered to the client
   std::string initial_subscription;
 };
 
@@ -50,7 +52,8 @@ struct ProducerGrant {
   std::shared_ptr<Producer> producer;
   std::int64_t last_sequence_id = -1;
   std::optional<std::uint64_t> topic_epoch;
-  bool ready = true;  // false: queued by WaitForExclusive; PRODUCER_SUCCESS follows through the outbox
+  bool ready =
+      true;  // false: queued by WaitForExclusive; PRODUCER_SUCCESS follows through the outbox
 };
 
 // One SEND, parsed and its checksum verified by the session. `entry` refers to the read buffer.
@@ -90,6 +93,8 @@ class Topic {
 
   virtual const TopicName& name() const = 0;
   virtual Shard& shard() const = 0;
+  // A policy has changed; acts at once.
+  virtual void apply(const TopicSettings& settings) { (void)settings; }
   virtual bool closing() const = 0;
   // nullptr for non-persistent topics.
   virtual ManagedLedger* managed_ledger() const = 0;
@@ -98,14 +103,15 @@ class Topic {
   virtual Task<Result<ProducerGrant>> add_producer(ProducerRequest request) = 0;
   // The client closed it or its connection is gone. Completes when its pending writes are done.
   virtual Task<void> remove_producer(std::shared_ptr<Producer> producer) = 0;
-  // What one read of a connection held for this topic, in order. Receipts and errors go out through each
-  // producer's outbox, in order. `items` is emptied (its capacity may be reused).
+  // What one read of a connection held for this topic, in order. Receipts and errors go out through
+  // each producer's outbox, in order. `items` is emptied (its capacity may be reused).
   virtual void publish(std::vector<PublishItem>& items) = 0;
 
   virtual std::shared_ptr<Subscription> subscription(const std::string& name) const = 0;
   virtual std::vector<std::string> subscription_names() const = 0;
-  // Finds or creates the subscription and adds the consumer. Checks of the topic's side (§7.2): reserved names
-  // are the session's; max consumers, disabled auto-creation, durable versus non-durable are here.
+  // Finds or creates the subscription and adds the consumer. Checks of the topic's side (§7.2):
+  // reserved names are the session's; max consumers, disabled auto-creation, durable versus
+  // non-durable are here.
   struct Subscribed {
     std::shared_ptr<Subscription> subscription;
     std::shared_ptr<Consumer> consumer;
@@ -130,8 +136,8 @@ class Topic {
   virtual bool terminated() const = 0;
   // Disconnects everybody and closes the log; the topic object is dead afterwards (unload).
   virtual Task<Status> close() = 0;
-  // Deletes the topic. PreconditionFailed if producers or consumers are connected (or subscriptions exist, when
-  // `only_if_no_subscriptions`) unless `force`.
+  // Deletes the topic. PreconditionFailed if producers or consumers are connected (or subscriptions
+  // exist, when `only_if_no_subscriptions`) unless `force`.
   virtual Task<Status> remove(bool force) = 0;
 
   virtual TopicStats stats() const = 0;

@@ -3,16 +3,31 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "broker/broker.h"
 #include "broker/non_persistent_topic.h"
 #include "broker/persistent_topic.h"
+#include "metadata/metadata_store.h"
 
 namespace geminga {
 
 namespace {
 Status closing_down() { return Status::ServiceNotReady("the broker is shutting down"); }
 }  // namespace
+
+TopicShard::TopicShard(Broker& broker, Shard& shard)
+    : broker_(broker), shard_(shard), timer_(shard.executor()) {}
+
+TopicShard::~TopicShard() = default;
+
+void TopicShard::start() {
+  policy_watch_ = broker_.metadata().watch("/admin/policies", [this](const MetadataEvent& event) {
+    if (event.kind == MetadataEvent::Kind::Modified) policies_changed(event.path);
+  });
+  expired_ms_ = now_ms();
+  spawn(shard_, gate_, [this]() -> Task<void> { co_await look_after_topics(); });
+}
 
 // Marks a slot busy for as long as it lives; the slot is dropped at the end if it holds no topic.
 class TopicShard::Turn {
@@ -86,14 +101,18 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::load(TopicName name, bool creat
     if (!create_if_missing) {
       co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", name.full()));
     }
-    co_return std::make_shared<NonPersistentTopic>(shard_, name, broker_.config());
+    Result<TopicSettings> settings = co_await broker_.topic_settings(name);
+    if (!settings) co_return settings.status();
+    auto topic = std::make_shared<NonPersistentTopic>(shard_, name, broker_.config());
+    topic->apply(*settings);
+    co_return topic;
   }
+  Result<TopicSettings> settings = co_await broker_.topic_settings(name);
+  if (!settings) co_return settings.status();
   PersistentTopicEnv env{shard_, broker_.ledgers(name), broker_.metadata(), broker_.config(),
                          [this](const TopicName& failed) { unload_failed(failed); }};
-  Result<ManagedLedgerConfig> config = co_await broker_.ledger_config(name);
-  if (!config) co_return config.status();
   Result<std::shared_ptr<PersistentTopic>> topic =
-      co_await PersistentTopic::open(std::move(env), name, *config, create_if_missing);
+      co_await PersistentTopic::open(std::move(env), name, *settings, create_if_missing);
   if (!topic) co_return topic.status();
   co_return std::shared_ptr<Topic>(std::move(*topic));
 }
@@ -139,6 +158,8 @@ Task<Status> TopicShard::remove(TopicName name, bool force) {
 
 Task<Status> TopicShard::close() {
   closing_ = true;
+  policy_watch_.reset();
+  timer_.cancel();
   Status first;
   // Loads that are under way end first; their topics are then here.
   while (!topics_.empty()) {
@@ -148,6 +169,89 @@ Task<Status> TopicShard::close() {
   }
   co_await gate_.close();
   co_return first;
+}
+
+// --- in the background ---
+
+Task<void> TopicShard::look_after_topics() {
+  const auto period =
+      std::chrono::seconds(broker_.config().broker_delete_inactive_topics_frequency_seconds);
+  while (!closing_) {
+    timer_.expires_after(period);
+    boost::system::error_code ignored;
+    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (closing_) co_return;
+    if (broker_.config().broker_delete_inactive_topics_enabled) co_await delete_inactive();
+    co_await expire_messages();
+  }
+}
+
+Task<void> TopicShard::delete_inactive() {
+  const BrokerConfig& config = broker_.config();
+  const bool caught_up_is_enough =
+      config.broker_delete_inactive_topics_mode == "delete_when_subscriptions_caught_up";
+  std::int64_t seconds = config.broker_delete_inactive_topics_max_inactive_duration_seconds;
+  if (seconds == 0) seconds = config.broker_delete_inactive_topics_frequency_seconds;
+  const std::int64_t now = now_ms();
+  std::vector<TopicName> inactive;
+  for (auto& [name, slot] : topics_) {
+    if (slot.busy != nullptr || slot.topic == nullptr || name.is_system()) continue;
+    const Topic& topic = *slot.topic;
+    bool used = topic.producer_count() > 0 || topic.consumer_count() > 0;
+    for (const std::string& subscription : topic.subscription_names()) {
+      const auto found = topic.subscription(subscription);
+      const bool caught_up = found->cursor() == nullptr || found->cursor()->backlog_entries() == 0;
+      used = used || !caught_up_is_enough || !caught_up;
+    }
+    if (used) {
+      slot.idle_since_ms = 0;
+    } else if (slot.idle_since_ms == 0) {
+      slot.idle_since_ms = now;
+    } else if (now - slot.idle_since_ms >= seconds * 1000) {
+      inactive.push_back(name);
+    }
+  }
+  for (const TopicName& name : inactive) {
+    const Status deleted = co_await remove(name, false);
+    if (deleted.is_ok()) {
+      GM_LOG_INFO("{}: deleted, nobody has used it for {} s", name.full(), seconds);
+    } else if (!deleted.is(ErrorCode::TopicNotFound) &&
+               !deleted.is(ErrorCode::PreconditionFailed)) {
+      GM_LOG_WARN("{}: deleting it because nobody uses it: {}", name.full(), deleted.to_string());
+    }
+  }
+}
+
+Task<void> TopicShard::expire_messages() {
+  const std::int64_t now = now_ms();
+  if (now - expired_ms_ < broker_.config().message_expiry_check_interval_in_minutes * 60'000)
+    co_return;
+  expired_ms_ = now;
+  for (const auto& topic : all()) {
+    if (!topic->name().persistent()) continue;
+    const Result<TopicSettings> settings = co_await broker_.topic_settings(topic->name());
+    if (!settings || settings->message_ttl_seconds <= 0) continue;
+    for (const std::string& name : topic->subscription_names()) {
+      const auto subscription = topic->subscription(name);
+      if (subscription == nullptr) continue;
+      const Status expired = co_await subscription->expire(settings->message_ttl_seconds);
+      if (!expired)
+        GM_LOG_WARN("{}: expiring messages of {}: {}", topic->name().full(), name,
+                    expired.to_string());
+    }
+  }
+}
+
+// "/admin/policies/tenant/ns" was written: its topics get the new settings.
+void TopicShard::policies_changed(const std::string& path) {
+  const std::string name_space = path.substr(sizeof("/admin/policies/") - 1);
+  for (const auto& topic : all()) {
+    if (topic->name().ns() != name_space) continue;
+    spawn(shard_, gate_, [this, topic]() -> Task<void> {
+      const Result<TopicSettings> settings = co_await broker_.topic_settings(topic->name());
+      if (settings) topic->apply(*settings);
+    });
+  }
 }
 
 }  // namespace geminga

@@ -19,11 +19,16 @@
 namespace geminga {
 
 class Broker;
-class LedgerStore;
+class MetadataWatch;
 
 class TopicShard {
  public:
-  TopicShard(Broker& broker, Shard& shard) : broker_(broker), shard_(shard) {}
+  TopicShard(Broker& broker, Shard& shard);
+  ~TopicShard();
+
+  Shard& shard() { return shard_; }
+  // Begins to look for inactive topics and for changed policies.
+  void start();
 
   Task<Result<std::shared_ptr<Topic>>> get(TopicName name, bool create_if_missing);
   // nullptr unless it is loaded and serving.
@@ -41,7 +46,8 @@ class TopicShard {
  private:
   struct Slot {
     std::shared_ptr<Topic> topic;
-    std::shared_ptr<Event> busy;  // being loaded, unloaded or deleted; set at the end
+    std::shared_ptr<Event> busy;     // being loaded, unloaded or deleted; set at the end
+    std::int64_t idle_since_ms = 0;  // 0: in use when last looked at
   };
   // Takes the topic for itself; gives the slot free again with done().
   class Turn;
@@ -49,11 +55,18 @@ class TopicShard {
   Task<Result<std::shared_ptr<Topic>>> load(TopicName name, bool create_if_missing);
   Task<void> wait_idle(const TopicName& name);
   void unload_failed(const TopicName& name);
+  Task<void> look_after_topics();
+  Task<void> delete_inactive();
+  Task<void> expire_messages();
+  void policies_changed(const std::string& path);
 
   Broker& broker_;
   Shard& shard_;
   Gate gate_;
   bool closing_ = false;
+  asio::steady_timer timer_;
+  std::unique_ptr<MetadataWatch> policy_watch_;
+  std::int64_t expired_ms_ = 0;  // when messages were last expired
   std::unordered_map<TopicName, Slot> topics_;
 };
 

@@ -1,0 +1,197 @@
+#include "broker/broker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/url_encoding.h"
+#include "broker/namespaces.h"
+#include "broker/topic_shard.h"
+#include "runtime/async.h"
+#include "schema/schema_registry.h"
+
+namespace geminga {
+
+Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& metadata,
+               std::vector<LedgerStore*> logs, BrokerAddresses addresses)
+    : runtime_(runtime),
+      config_(config),
+      metadata_(metadata),
+      logs_(std::move(logs)),
+      addresses_(std::move(addresses)),
+      namespaces_(std::make_unique<Namespaces>(metadata, config)) {
+  for (LedgerStore* log : logs_) {
+    schema_registries_.push_back(std::make_unique<SchemaRegistry>(metadata, *log));
+  }
+  for (unsigned i = 0; i < runtime.shard_count(); ++i) {
+    topic_shards_.push_back(std::make_unique<TopicShard>(*this, runtime.shard(i)));
+  }
+}
+
+Broker::~Broker() = default;
+
+Task<Status> Broker::open() {
+  GM_CO_RETURN_IF_ERROR(co_await namespaces_->bootstrap());
+  // One number a start, so that names made before a restart are never made again.
+  MetadataPut sequential;
+  sequential.sequential = true;
+  const Result<MetadataPutResult> node =
+      co_await metadata_.put("/counters/producer-name/-", "", sequential);
+  if (!node) co_return node.status();
+  instance_ = std::strtoll(node->path.c_str() + node->path.rfind('-') + 1, nullptr, 10);
+  GM_CO_RETURN_IF_ERROR(co_await metadata_.remove(node->path));
+  for (auto& topics : topic_shards_) {
+    TopicShard* shard = topics.get();
+    co_await on_shard(shard->shard(), [shard]() -> Task<void> {
+      shard->start();
+      co_return;
+    });
+  }
+  co_return Status::ok();
+}
+
+Task<Status> Broker::close() {
+  Status first;
+  for (auto& topics : topic_shards_) {
+    TopicShard* shard = topics.get();
+    Status status = co_await on_shard(shard->shard(), [shard] { return shard->close(); });
+    if (!status && first.is_ok()) first = std::move(status);
+  }
+  co_return first;
+}
+
+// --- where things are ---
+
+unsigned Broker::log_of(const TopicName& name) const {
+  return name.bundle_hash() % static_cast<unsigned>(logs_.size());
+}
+LedgerStore& Broker::ledgers(const TopicName& name) { return *logs_[log_of(name)]; }
+Shard& Broker::shard_of(const TopicName& name) {
+  return runtime_.shard(log_of(name) % runtime_.shard_count());
+}
+SchemaRegistry& Broker::schemas(const TopicName& name) {
+  return *schema_registries_[log_of(name.base())];
+}
+Shard& Broker::schema_shard(const TopicName& name) { return shard_of(name.base()); }
+
+std::string Broker::next_producer_name() {
+  return fmt::format("{}-{}-{}", config_.cluster_name, instance_,
+                     producer_counter_.fetch_add(1, std::memory_order_relaxed));
+}
+
+// --- topics ---
+
+Task<Result<std::shared_ptr<Topic>>> Broker::topic(TopicName name, TopicOptions options) {
+  return topic_shards_[shard_of(name).id()]->get(std::move(name), options.create_if_missing);
+}
+
+std::shared_ptr<Topic> Broker::loaded_topic(const TopicName& name) {
+  return topic_shards_[shard_of(name).id()]->loaded(name);
+}
+
+Task<Result<bool>> Broker::topic_exists(TopicName name) {
+  if (name.persistent())
+    co_return co_await managed_ledger_exists(metadata_, name.managed_ledger_name());
+  co_return co_await on_shard(shard_of(name), [this, name]() -> Task<Result<bool>> {
+    co_return loaded_topic(name) != nullptr;
+  });
+}
+
+Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
+  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  if (!policies) co_return policies.status();
+  const NamespacePolicies of_namespace = policies->value_or(NamespacePolicies());
+
+  TopicSettings settings;
+  ManagedLedgerConfig& ledger = settings.ledger;
+  ledger.max_entries_per_ledger = config_.managed_ledger_max_entries_per_ledger;
+  ledger.max_bytes_per_ledger = config_.managed_ledger_max_size_per_ledger_mbytes << 20;
+  ledger.min_rollover_ms = config_.managed_ledger_min_ledger_rollover_time_minutes * 60'000;
+  ledger.max_rollover_ms = config_.managed_ledger_max_ledger_rollover_time_minutes * 60'000;
+  ledger.cursor_flush_ms = config_.managed_ledger_cursor_flush_millis;
+  ledger.max_acked_ranges_to_persist = config_.managed_ledger_max_unacked_ranges_to_persist;
+  ledger.max_batch_indexes_to_persist = config_.managed_ledger_max_batch_deleted_index_to_persist;
+  const std::int64_t minutes =
+      of_namespace.retention_minutes.value_or(config_.default_retention_time_in_minutes);
+  const std::int64_t mb = of_namespace.retention_mb.value_or(config_.default_retention_size_in_mb);
+  ledger.retention_ms = minutes < 0 ? -1 : minutes * 60'000;
+  ledger.retention_bytes = mb < 0 ? -1 : mb << 20;
+
+  // Topics of the broker's own obey none of the limits for users.
+  if (!name.is_system()) {
+    settings.deduplication =
+        of_namespace.deduplication.value_or(config_.broker_deduplication_enabled);
+    settings.max_producers =
+        of_namespace.max_producers_per_topic.value_or(config_.max_producers_per_topic);
+    settings.max_consumers =
+        of_namespace.max_consumers_per_topic.value_or(config_.max_consumers_per_topic);
+    settings.max_subscriptions =
+        of_namespace.max_subscriptions_per_topic.value_or(config_.max_subscriptions_per_topic);
+    settings.encryption_required =
+        of_namespace.encryption_required || config_.encryption_require_on_producer;
+  }
+  settings.auto_subscription_creation =
+      of_namespace.auto_subscription_creation.value_or(config_.allow_auto_subscription_creation);
+  settings.message_ttl_seconds =
+      of_namespace.message_ttl_seconds.value_or(config_.ttl_duration_default_in_seconds);
+  co_return settings;
+}
+
+Task<Result<bool>> Broker::namespace_exists(std::string name_space) {
+  const auto policies = co_await namespaces_->policies(std::move(name_space));
+  if (!policies) co_return policies.status();
+  co_return policies->has_value() && !(*policies)->deleted;
+}
+
+Task<Result<std::int32_t>> Broker::partition_count(TopicName name) {
+  return namespaces_->partition_count(std::move(name));
+}
+
+Task<Result<bool>> Broker::auto_creation_allowed(TopicName name) {
+  if (config_.system_topic_enabled && name.is_system()) co_return true;
+  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  if (!policies) co_return policies.status();
+  if (!policies->has_value() || (*policies)->deleted) co_return false;
+  if (const auto& of_namespace = (*policies)->auto_topic_creation) co_return of_namespace->allowed;
+  co_return config_.allow_auto_topic_creation;
+}
+
+Task<Result<std::int32_t>> Broker::partition_metadata(TopicName name, bool may_create) {
+  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  if (!policies) co_return policies.status();
+  if (!policies->has_value() || (*policies)->deleted)
+    co_return Status::TopicNotFound("Namespace not found");
+  const TopicName base = name.base();
+  const Result<std::int32_t> count = co_await namespaces_->partition_count(base);
+  if (!count) co_return count.status();
+  if (*count > 0) {
+    if (!name.is_partition()) co_return *count;
+    if (name.partition_index() < *count) co_return 0;
+    co_return Status::TopicNotFound("");
+  }
+  const Result<bool> exists = co_await topic_exists(name);
+  if (!exists) co_return exists.status();
+  if (*exists) co_return 0;
+  const Result<bool> allowed = co_await auto_creation_allowed(name);
+  if (!allowed) co_return allowed.status();
+  if (!may_create || !*allowed) co_return Status::TopicNotFound("");
+
+  bool partitioned = config_.allow_auto_topic_creation_type == "partitioned";
+  std::int64_t partitions = config_.default_num_partitions;
+  if (const auto& of_namespace = (*policies)->auto_topic_creation) {
+    partitioned = of_namespace->partitioned;
+    partitions = of_namespace->partitions;
+  }
+  // Topics of retries and dead letters have no partitions of their own.
+  const bool of_retries = name.local().ends_with("-DLQ") || name.local().ends_with("-RETRY");
+  if (!partitioned || name.is_partition() || name.is_system() || of_retries) co_return 0;
+  const Status created =
+      co_await create_partitioned_topic(name, static_cast<std::int32_t>(partitions), {});
+  // Someone else was faster.
+  if (created.is(ErrorCode::Conflict)) co_return co_await namespaces_->partition_count(name);
+  if (!created) co_return created;
+  co_return static_cast<std::int32_t>(partitions);
+}
+
+}  // namespace geminga

@@ -27,7 +27,7 @@ def wait_for_first_publish(port, begin, timeout=120):
     """Seconds from `begin` to the first acknowledged publish on a new topic."""
     while time.monotonic() - begin < timeout:
         try:
-            with wire.Connection(type("Port", (), {"broker_port": port}), timeout=5) as c:
+            with wire.Connection(type("Port", (), {"broker_port": port}), timeout=30) as c:
                 c.producer(f"persistent://public/default/first-{time.monotonic_ns()}")
                 c.publish(b"first")
                 c.expect(wire.SEND_RECEIPT)

@@ -27,7 +27,6 @@ def consumer(world, name, topic, subscription, *words):
             case "read-compacted": settings["is_read_compacted"] = True
             case "inclusive": settings["start_message_id_inclusive"] = True
             case "pattern": pattern = True
-            case "discovery": settings["pattern_auto_discovery_period"] = s.number()
             case "sticky":
                 ranges = [tuple(map(int, r.split("-"))) for r in s.next().split(",")]
                 settings["key_shared_policy"] = pulsar.ConsumerKeySharedPolicy(pulsar.KeySharedMode.Sticky, False, ranges)
@@ -47,7 +46,9 @@ def consumer(world, name, topic, subscription, *words):
         settings["dead_letter_policy"] = pulsar.ConsumerDeadLetterPolicy(**dead_letter)
     where = re.compile(topics[0]) if pattern else topics if len(topics) > 1 else topics[0]
     handle = w.ConsumerHandle(name, topic, lambda: world.client(client).subscribe(where, subscription, **settings),
-                              subscription=f"{topic} {subscription}")
+                              subscription=f"{topic} {subscription}", client=client)
+    if name in world.consumers:         # a name used again is the same party to the rules about order
+        handle.log, handle.closed = world.consumers[name].log, world.consumers[name].closed
     handle.target = handle.make()
     world.consumers[name] = handle
 
@@ -67,7 +68,7 @@ def reader(world, name, topic, position, *words):
     start = {"earliest": pulsar.MessageId.earliest, "latest": pulsar.MessageId.latest}.get(position)
     start = start or world.ids[topic, position]
     handle = w.ConsumerHandle(name, topic, lambda: world.client(client).create_reader(world.topic(topic), start, **settings),
-                              subscription=f"{topic} reader {name}", kind="reader")
+                              subscription=f"{topic} reader {name}", kind="reader", client=client)
     handle.target = handle.make()
     world.consumers[name] = handle
 
@@ -225,6 +226,7 @@ def close(world, name):
         if handle.worker:
             world.stop_worker(handle)
         handle.target.close()
+        world.note_closed(handle)
 
 
 @verb
@@ -239,10 +241,13 @@ def open_(world, name):
 @verb
 def shutdown(world, client):
     """Ends a client as a crash would: its sockets close, nothing is said to the broker before."""
-    for handle in world.consumers.values():
-        if handle.worker and handle.worker.is_alive():
+    theirs = [h for h in world.consumers.values() if h.client == client]
+    for handle in theirs:
+        if handle.worker:
             handle.stop_worker.set()
     world.clients.pop(client).shutdown()
+    for handle in theirs:
+        world.note_closed(handle)
 
 
 @verb
@@ -281,17 +286,19 @@ def worked(world, names, *words):
 
 @verb
 def key_order(world, names):
-    """Payloads KEY/n: each key's first deliveries rise, and nothing older comes to another consumer later."""
-    log = sorted(((r.order, h.name, r) for h in world.consumer_list(names) for r in h.log), key=lambda x: x[0])
-    newest, holder = {}, {}
-    for _, name, record in log:
-        key, _, text = record.payload.rpartition("/")
+    """Payloads KEY/n: each key's first deliveries rise without a gap, and while somebody holds n+1 nobody else gets n."""
+    handles = world.consumer_list(names)
+    log = sorted(((r.order, h, r.payload) for h in handles for r in h.log), key=lambda x: x[0])
+    newest, holders = {}, {}        # key -> highest n so far; key -> {consumer: (order, n) of its highest}
+    for order, handle, payload in log:
+        key, _, text = payload.rpartition("/")
         n = int(text)
-        if key in newest and n > newest[key] + 1:
-            raise w.Mismatch(f"{key}/{newest[key] + 1} next", f"{record.payload} on {name}")
-        if key in newest and n <= newest[key] and holder[key] != name and any(
-                r.payload == f"{key}/{n + 1}" and o < record.order and h != name for o, h, r in log):
-            raise w.Mismatch(f"no older message of {key} on another consumer after {key}/{newest[key]} on {holder[key]}",
-                             f"{record.payload} on {name}")
-        if key not in newest or n > newest[key]:
-            newest[key], holder[key] = n, name
+        if n > newest.get(key, n - 1) + 1:
+            raise w.Mismatch(f"{key}/{newest[key] + 1} next", f"{payload} on {handle.name}")
+        for other, (when, highest) in holders.setdefault(key, {}).items():
+            gone = any(when <= closed <= order for closed in other.closed)
+            if other is not handle and highest > n and not gone:
+                raise w.Mismatch(f"no {payload} elsewhere while {other.name} holds {key}/{highest}", f"it came to {handle.name}")
+        newest[key] = max(n, newest.get(key, n))
+        if n >= holders[key].get(handle, (0, -1))[1]:
+            holders[key][handle] = (order, n)

@@ -46,11 +46,12 @@ class ProducerHandle:
     topic: str
     make: object
     batch: int = 0
+    key_based: bool = False         # its batches are finished in no order
     producer: object = None
     last_id: tuple = None
 
 
-@dataclass
+@dataclass(eq=False)
 class ConsumerHandle:
     """A consumer or a reader. `log` is everything it ever received, in order."""
     name: str
@@ -58,8 +59,10 @@ class ConsumerHandle:
     make: object
     subscription: str = ""
     kind: str = "consumer"
+    client: str = "main"
     target: object = None
     log: list = field(default_factory=list)
+    closed: list = field(default_factory=list)      # `order` at each time it was closed
     worker: threading.Thread = None
     stop_worker: threading.Event = None
     worker_error: str = ""
@@ -133,7 +136,8 @@ class World:
 
     def add_producer(self, name, topic, settings, client, batch):
         full = self.topic(topic)
-        handle = ProducerHandle(name, topic, lambda: self.client(client).create_producer(full, **settings), batch)
+        handle = ProducerHandle(name, topic, lambda: self.client(client).create_producer(full, **settings), batch,
+                                key_based=settings.get("batching_type") == pulsar.BatchingType.KeyBased)
         handle.producer = handle.make()
         self.producers[name] = handle
         return handle
@@ -143,7 +147,7 @@ class World:
             self.ids[handle.topic, payload] = message_id
             self.sent_at[handle.topic, payload] = sent_at
         place = (message_id.ledger_id(), message_id.entry_id(), message_id.batch_index())
-        if handle.topic.startswith("np:") or handle.topic in self.partitioned or message_id.ledger_id() < 0:
+        if handle.topic.startswith("np:") or message_id.partition() >= 0 or message_id.ledger_id() < 0 or handle.key_based:
             return
         if handle.last_id and place <= handle.last_id:
             raise Mismatch(f"rising message ids from one producer, after {handle.last_id}", f"{place} for {payload}")
@@ -200,6 +204,10 @@ class World:
                     return handle, record
             if time.monotonic() > deadline:
                 return None, None
+
+    def note_closed(self, handle):
+        with self.lock:
+            handle.closed.append(self.order)
 
     def find_received(self, handle, payload):
         """The record of a payload: the consumer's own newest unacked one, else any of the same topic."""

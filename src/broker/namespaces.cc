@@ -28,9 +28,11 @@ std::string partitioned_path(const TopicName& name) {
 }
 
 json::object even_bundles(std::int64_t count) {
+  // The width is rounded once, as in Pulsar: the last bundle takes the rest.
+  const std::int64_t width = (std::int64_t{1} << 32) / count;
   json::array boundaries;
   for (std::int64_t i = 0; i < count; ++i) {
-    boundaries.emplace_back(fmt::format("0x{:08x}", (static_cast<std::uint64_t>(i) << 32) / count));
+    boundaries.emplace_back(fmt::format("0x{:08x}", width * i));
   }
   boundaries.emplace_back("0xffffffff");
   return {{"boundaries", std::move(boundaries)}, {"numBundles", count}};
@@ -164,7 +166,8 @@ Task<Status> Namespaces::bootstrap() {
                                   {"brokerClientTlsEnabledWithKeyStore", false},
                                   {"brokerClientTlsTrustStoreType", "JKS"},
                                   {"brokerClientTlsKeyStoreType", "JKS"},
-                                  {"migrated", false}};
+                                  {"brokerClientSslFactoryPlugin",
+                                   "org.apache.pulsar.common.util.DefaultPulsarSslFactory"}};
   const json::object tenant{{"adminRoles", json::array{}},
                             {"allowedClusters", json::array{cluster}}};
   const std::string tenant_text = json::serialize(tenant);

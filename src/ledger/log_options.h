@@ -1,0 +1,65 @@
+// What can be set of a log, and what it counts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ledger/log_file.h"
+#include "ledger/log_io.h"
+
+namespace geminga {
+
+struct LogStoreOptions {
+  std::string folder;           // made if missing; one log
+  std::uint32_t log_index = 0;  // ledger ids are k * log_count + log_index
+  std::uint32_t log_count = 1;  // fixed for the life of the folder
+  std::uint64_t segment_bytes = 64 << 20;
+  std::size_t block_bytes = 256 << 10;
+  std::size_t max_batch_bytes = 4 << 20;    // of one flush
+  std::size_t cache_bytes = 64 << 20;       // blocks kept for reading, those being written included
+  std::size_t index_cache_bytes = 8 << 20;  // indexes of sealed segments
+  std::size_t read_ahead_blocks = 4;
+  bool sync_data = true;  // journalSyncData: acknowledge only what is on the disk
+  bool zero_fill = true;  // new segments, ahead of use
+  bool direct_io = true;  // O_DIRECT where the file system has it
+  LogIoKind io = LogIoKind::Auto;
+  // Below this much free space appends of data answer DiskFull. 0: 256 MiB, or 2 % of the disk if
+  // that is less.
+  std::uint64_t disk_reserve_bytes = 0;
+  // Sealed segments with a smaller share of live bytes are rewritten.
+  double rewrite_below = 0.25;
+  std::size_t rewrite_bytes_per_second = 32 << 20;
+  // For tests: stands in for the folder's real files.
+  std::shared_ptr<LogFolder> files;
+};
+
+// Counters of a log since it was opened, for /metrics. Times in microseconds, in powers of two:
+// bucket i counts values below 2^i.
+struct LogCounters {
+  static constexpr std::size_t kBuckets = 24;
+  std::uint64_t appends = 0;
+  std::uint64_t append_bytes = 0;  // payload
+  std::uint64_t flushes = 0;
+  std::uint64_t flushed_bytes = 0;  // with headers and padding
+  std::uint64_t flush_micros = 0;
+  std::array<std::uint64_t, kBuckets> flush_latency{};
+  std::array<std::uint64_t, kBuckets> batch_entries{};
+  std::uint64_t cache_hits = 0;  // read_cached that gave entries
+  std::uint64_t cache_misses = 0;
+  std::uint64_t block_reads = 0;
+  std::uint64_t block_read_bytes = 0;
+  std::uint64_t prefetches = 0;
+  std::uint64_t segments_created = 0;
+  std::uint64_t segments_recycled = 0;
+  std::uint64_t segments_deleted = 0;
+  std::uint64_t rewritten_segments = 0;
+  std::uint64_t rewritten_bytes = 0;
+  std::uint64_t refused_disk_full = 0;
+  std::uint64_t read_errors = 0;
+};
+
+}  // namespace geminga

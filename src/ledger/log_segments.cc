@@ -1,0 +1,364 @@
+#include "ledger/log_segments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace geminga {
+
+namespace {
+
+constexpr std::size_t kOpenFiles = 128;
+constexpr std::size_t kZeroChunk = 1 << 20;
+constexpr Millis kRetry{200};
+// Free slots that are kept as files beside the spare; the rest goes back to the disk.
+constexpr std::size_t kKeepFree = 4;
+
+std::uint64_t random_salt() {
+  static thread_local std::random_device device;
+  return static_cast<std::uint64_t>(device()) << 32 | device();
+}
+
+}  // namespace
+
+std::string segment_name(std::uint32_t slot) { return fmt::format("segment-{:06}.log", slot); }
+
+std::optional<std::uint32_t> segment_slot(const std::string& name) {
+  constexpr std::string_view kPrefix = "segment-";
+  constexpr std::string_view kSuffix = ".log";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  const char* const begin = name.data() + kPrefix.size();
+  const char* const end = name.data() + name.size() - kSuffix.size();
+  std::uint32_t slot = 0;
+  const auto [at, error] = std::from_chars(begin, end, slot);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return slot;
+}
+
+Status write_segment_header(LogFile& file, const log_format::SegmentHeader& header) {
+  AlignedMemory memory(log_format::kHeaderCopy);
+  log_format::encode(header, memory.span());
+  const IoSlice slice{memory.span().data(), memory.span().size()};
+  GM_RETURN_IF_ERROR(file.write(0, {&slice, 1}, true));
+  return file.write(log_format::kHeaderCopy, {&slice, 1}, true);
+}
+
+// What the preparing thread works on.
+struct LogSegments::Preparation {
+  log_format::SegmentHeader header;
+  std::string name;
+  bool new_file = false;
+  bool zero_fill = false;
+  std::atomic<bool> hurry{false};  // someone waits: leave the rest unfilled
+  std::shared_ptr<LogFile> file;   // the result
+};
+
+namespace {
+
+Status fill_with_zeros(LogFile& file, std::uint64_t bytes, const std::atomic<bool>& hurry) {
+  AlignedMemory zeros(kZeroChunk);
+  std::memset(zeros.span().data(), 0, kZeroChunk);
+  for (std::uint64_t at = 0; at < bytes && !hurry.load(std::memory_order_relaxed);
+       at += kZeroChunk) {
+    const IoSlice slice{zeros.span().data(),
+                        static_cast<std::size_t>(std::min<std::uint64_t>(kZeroChunk, bytes - at))};
+    GM_RETURN_IF_ERROR(file.write(at, {&slice, 1}, false));
+    // Leaves the disk to the log most of the time.
+    if (at % (4 * kZeroChunk) == 0) std::this_thread::sleep_for(Millis(2));
+  }
+  return file.sync();
+}
+
+}  // namespace
+
+LogSegments::LogSegments(Shard& shard, LogIo& io, LogFolder& folder, const LogStoreOptions& options,
+                         LogCounters& counters)
+    : shard_(shard),
+      io_(io),
+      folder_(folder),
+      options_(options),
+      counters_(counters),
+      retry_timer_(shard.executor()),
+      space_timer_(shard.executor()) {
+  reserve_bytes_ = options.disk_reserve_bytes;
+  if (reserve_bytes_ == 0) {
+    reserve_bytes_ = 256 << 20;
+    if (auto size = folder.disk_bytes()) reserve_bytes_ = std::min(reserve_bytes_, *size / 50);
+  }
+}
+
+LogSegments::~LogSegments() {
+  *alive_ = false;
+  if (preparing_) preparing_->hurry = true;
+}
+
+void LogSegments::adopt(std::shared_ptr<LogSegment> segment) {
+  segments_[segment->sequence()] = std::move(segment);
+}
+void LogSegments::adopt_free(std::uint32_t slot) { free_.push_back(slot); }
+void LogSegments::set_next(std::uint64_t next_sequence, std::uint32_t next_slot) {
+  next_sequence_ = next_sequence;
+  next_slot_ = next_slot;
+}
+
+std::shared_ptr<LogSegment> LogSegments::find(std::uint64_t sequence) const {
+  auto found = segments_.find(sequence);
+  return found == segments_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<LogSegment> LogSegments::new_segment() {
+  auto segment = std::make_shared<LogSegment>();
+  segment->header.alignment = folder_.alignment();
+  segment->header.sequence = next_sequence_++;
+  segment->header.salt = random_salt();
+  segment->header.segment_bytes = options_.segment_bytes;
+  segment->header.log_index = options_.log_index;
+  segment->header.log_count = options_.log_count;
+  segment->header.written_ms = now_ms();
+  segment->seed = log_format::seed_of_salt(segment->header.salt);
+  segment->index = std::make_shared<SegmentIndex>();
+  segment->building = std::make_unique<LogSegment::Building>();
+  return segment;
+}
+
+std::shared_ptr<LogSegment> LogSegments::begin() {
+  if (!spare_) prepare_spare();
+  std::shared_ptr<LogSegment> segment = std::move(spare_);
+  if (preparing_) preparing_->hurry = true;
+  segments_[segment->sequence()] = segment;
+  first_ = false;
+  return segment;
+}
+
+void LogSegments::prepare_spare() {
+  if (spare_) return;
+  spare_ = new_segment();
+  start_preparing(spare_);
+}
+
+void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
+  auto how = std::make_shared<Preparation>();
+  how->new_file = free_.empty();
+  if (how->new_file) {
+    segment->slot = next_slot_++;
+  } else {
+    segment->slot = free_.back();
+    free_.pop_back();
+  }
+  how->header = segment->header;
+  how->name = segment_name(segment->slot);
+  // The first of a run is wanted at once.
+  how->zero_fill = options_.zero_fill && !first_;
+  how->hurry = spare_ != segment;
+  preparing_ = how;
+  io_.call(
+      [how, folder = &folder_]() -> Status {
+        if (!how->new_file) {
+          GM_ASSIGN_OR_RETURN(how->file, folder->open(how->name, true));
+          return write_segment_header(*how->file, how->header);
+        }
+        const std::string unfinished = how->name + ".new";
+        GM_ASSIGN_OR_RETURN(how->file, folder->create(unfinished, how->header.segment_bytes));
+        if (how->zero_fill) {
+          GM_RETURN_IF_ERROR(fill_with_zeros(*how->file, how->header.segment_bytes, how->hurry));
+        }
+        GM_RETURN_IF_ERROR(write_segment_header(*how->file, how->header));
+        GM_RETURN_IF_ERROR(how->file->sync());
+        GM_RETURN_IF_ERROR(folder->rename(unfinished, how->name));
+        return folder->sync();
+      },
+      [this, alive = alive_, segment, how](const Status& status) {
+        if (*alive) prepared(segment, how, status);
+      });
+}
+
+void LogSegments::prepared(const std::shared_ptr<LogSegment>& segment,
+                           const std::shared_ptr<Preparation>& how, const Status& status) {
+  if (preparing_ == how) preparing_.reset();
+  if (!status) {
+    GM_LOG_WARN("log {}: no segment: {}; trying again", options_.log_index, status.to_string());
+    // The slot's file may be half made: a new one is tried under another name.
+    starved_ = true;
+    check_space();
+    retry_later(segment);
+    if (on_ready_) on_ready_();
+    return;
+  }
+  starved_ = false;
+  ++(how->new_file ? counters_.segments_created : counters_.segments_recycled);
+  segment->file = how->file;
+  segment->ready = true;
+  remember_open(*segment);
+  check_space();
+  if (on_ready_) on_ready_();
+}
+
+void LogSegments::retry_later(const std::shared_ptr<LogSegment>& segment) {
+  retry_timer_.expires_after(kRetry);
+  retry_timer_.async_wait([this, alive = alive_, segment](const boost::system::error_code& error) {
+    if (error || !*alive || segment->ready) return;
+    start_preparing(segment);
+  });
+}
+
+void LogSegments::remember_open(LogSegment& segment) {
+  open_files_.push_back(segments_.contains(segment.sequence()) ? segments_[segment.sequence()]
+                                                               : spare_);
+  while (open_files_.size() > kOpenFiles) {
+    const auto oldest = open_files_.front().lock();
+    open_files_.pop_front();
+    if (!oldest) continue;
+    if (oldest->footed || oldest->freed) {
+      oldest->file.reset();  // whoever reads it holds it
+    } else {
+      open_files_.push_back(oldest);
+      break;
+    }
+  }
+}
+
+Result<std::shared_ptr<LogFile>> LogSegments::file(LogSegment& segment) {
+  if (!segment.file) {
+    GM_ASSIGN_OR_RETURN(segment.file, folder_.open(segment_name(segment.slot), true));
+    remember_open(segment);
+  }
+  return segment.file;
+}
+
+void LogSegments::drop_live(std::uint64_t sequence, std::int64_t bytes) {
+  const auto segment = find(sequence);
+  if (!segment) return;
+  segment->live_bytes -= bytes;
+  maybe_free(*segment);
+}
+
+void LogSegments::footer_durable(LogSegment& segment) {
+  segment.footed = true;
+  segment.building.reset();
+  if (segment.index) cache_index(segment, segment.index);
+  maybe_free(segment);
+}
+
+void LogSegments::set_floor(std::uint64_t sequence) {
+  floor_ = std::max(floor_, sequence);
+  std::vector<std::shared_ptr<LogSegment>> candidates;
+  for (const auto& [at, segment] : segments_) {
+    if (at >= floor_) break;
+    candidates.push_back(segment);
+  }
+  for (const auto& segment : candidates) maybe_free(*segment);
+}
+
+void LogSegments::maybe_free(LogSegment& segment) {
+  if (segment.live_bytes > 0 || !segment.footed || segment.freed || segment.sequence() >= floor_)
+    return;
+  const auto held = find(segment.sequence());
+  segment.freed = true;
+  if (segment.index) {
+    index_bytes_ -= segment.index->memory();
+    indexes_.erase(segment.index_place);
+    segment.index.reset();
+  }
+  segments_.erase(segment.sequence());
+  if (on_free_) on_free_(segment);
+  segment.file.reset();
+  if (segment.header.segment_bytes == options_.segment_bytes &&
+      segment.header.alignment == folder_.alignment()) {
+    free_.push_back(segment.slot);
+    drop_surplus();
+  } else {
+    io_.call(
+        [folder = &folder_, name = segment_name(segment.slot)] { return folder->remove(name); },
+        [this, alive = alive_](const Status& status) {
+          if (!status) GM_LOG_WARN("{}", status.to_string());
+          if (*alive) ++counters_.segments_deleted;
+        });
+  }
+  check_space();
+}
+
+void LogSegments::drop_surplus() {
+  // As many as a tenth of what is in use may wait for reuse.
+  const std::size_t keep = std::max(kKeepFree, segments_.size() / 10);
+  while (free_.size() > keep) {
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    io_.call(
+        [folder = &folder_, name = segment_name(slot)] {
+          const Status status = folder->remove(name);
+          return status.is_ok() ? folder->sync() : status;
+        },
+        [this, alive = alive_](const Status& status) {
+          if (!status) GM_LOG_WARN("{}", status.to_string());
+          if (!*alive) return;
+          ++counters_.segments_deleted;
+          check_space();
+        });
+  }
+}
+
+void LogSegments::check_space() {
+  const auto free = folder_.free_bytes();
+  if (!free) return;  // the next write will tell
+  const std::size_t files = free_.size() + (spare_ && spare_->ready ? 1 : 0);
+  const std::uint64_t room = *free + files * options_.segment_bytes;
+  const bool now = !starved_ && room > reserve_bytes_;
+  if (now != writable_) {
+    if (now) {
+      GM_LOG_INFO("log {}: {} MiB free: publishing resumes", options_.log_index, room >> 20);
+    } else {
+      GM_LOG_WARN(
+          "log {}: {} MiB free on the disk of {}, the reserve is {} MiB: publishing stops until "
+          "space is freed",
+          options_.log_index, room >> 20, folder_.path(), reserve_bytes_ >> 20);
+    }
+  }
+  writable_ = now;
+  if (!writable_) watch_space();
+}
+
+void LogSegments::watch_space() {
+  if (watching_space_) return;
+  watching_space_ = true;
+  space_timer_.expires_after(kRetry);
+  space_timer_.async_wait([this, alive = alive_](const boost::system::error_code& error) {
+    if (error || !*alive) return;
+    watching_space_ = false;
+    check_space();
+  });
+}
+
+std::int64_t LogSegments::disk_bytes() const {
+  std::int64_t bytes = static_cast<std::int64_t>(free_.size() * options_.segment_bytes);
+  for (const auto& [sequence, segment] : segments_) {
+    bytes += static_cast<std::int64_t>(segment->header.segment_bytes);
+  }
+  if (spare_) bytes += static_cast<std::int64_t>(options_.segment_bytes);
+  return bytes;
+}
+
+void LogSegments::cache_index(LogSegment& segment, std::shared_ptr<SegmentIndex> index) {
+  segment.index = std::move(index);
+  index_bytes_ += segment.index->memory();
+  segment.index_place = indexes_.insert(indexes_.end(), &segment);
+  while (index_bytes_ > options_.index_cache_bytes && indexes_.size() > 1) {
+    LogSegment* oldest = indexes_.front();
+    indexes_.pop_front();
+    index_bytes_ -= oldest->index->memory();
+    oldest->index.reset();
+  }
+}
+
+void LogSegments::used_index(LogSegment& segment) {
+  if (segment.footed && segment.index)
+    indexes_.splice(indexes_.end(), indexes_, segment.index_place);
+}
+
+}  // namespace geminga

@@ -1,0 +1,151 @@
+// The segments of a log: which exist, how much of each is live, which slots are free, and the files
+// behind them.
+//
+//   free slot / new file --prepare--> spare --begin()--> open --seal--> sealed --nothing live-->
+//   free slot
+//
+// Preparing (allocate, fill with zeros, write the header) blocks and runs off the shard, ahead of
+// use; begin() gives out the segment at once, and records wait in memory until it is ready. A
+// sealed segment is freed when its footer is durable, no live byte is in it, and a newer checkpoint
+// stands in the log. On the log's shard only.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ledger/ledger_state.h"
+#include "ledger/log_footer.h"
+#include "ledger/log_options.h"
+#include "runtime/shard.h"
+
+namespace geminga {
+
+struct LogSegment {
+  log_format::SegmentHeader header;
+  std::uint32_t seed = 0;
+  std::uint32_t slot = 0;
+  bool ready = false;   // the header is durable: records may be written
+  bool sealed = false;  // no record will follow
+  bool footed = false;  // the footer is durable
+  bool freed = false;   // the slot may be in use for something else
+  bool rewriting = false;
+  std::int64_t live_bytes = 0;
+  std::uint64_t data_end = log_format::kDataStart;
+  std::shared_ptr<LogFile> file;  // while it is open; LogSegments::file() opens it
+
+  // Present from the first record until the footer is durable.
+  struct Building {
+    SegmentSummary summary;  // extents: only of moved records; the others are the ledgers' own
+    std::vector<std::shared_ptr<LedgerState>> touched;  // ledgers with points in this segment
+    std::size_t points = 0;
+    std::size_t extents = 0;
+    std::size_t events = 0;
+  };
+  std::unique_ptr<Building> building;
+  // The open segment's blocks; the whole index once sealed, as long as it is in memory.
+  std::shared_ptr<SegmentIndex> index;
+  std::list<LogSegment*>::iterator
+      index_place;  // if footed and index is set: among the cached ones
+
+  std::uint64_t sequence() const { return header.sequence; }
+};
+
+std::string segment_name(std::uint32_t slot);
+// The slot of a file name, or nothing.
+std::optional<std::uint32_t> segment_slot(const std::string& name);
+// Writes both copies of the header, one after the other.
+Status write_segment_header(LogFile& file, const log_format::SegmentHeader& header);
+
+class LogSegments {
+ public:
+  LogSegments(Shard& shard, LogIo& io, LogFolder& folder, const LogStoreOptions& options,
+              LogCounters& counters);
+  ~LogSegments();
+
+  // Recovery hands over what it found; all sealed and footed.
+  void adopt(std::shared_ptr<LogSegment> segment);
+  void adopt_free(std::uint32_t slot);
+  void set_next(std::uint64_t next_sequence, std::uint32_t next_slot);
+
+  // Called when a segment is ready, or could not be made for now.
+  void on_ready(std::function<void()> hook) { on_ready_ = std::move(hook); }
+  // Called when a segment was freed, before its slot is used again.
+  void on_free(std::function<void(LogSegment&)> hook) { on_free_ = std::move(hook); }
+
+  // The next open segment; ready now or later.
+  std::shared_ptr<LogSegment> begin();
+  // Have a spare made, if there is none.
+  void prepare_spare();
+
+  std::shared_ptr<LogSegment> find(std::uint64_t sequence) const;
+  const std::map<std::uint64_t, std::shared_ptr<LogSegment>>& all() const { return segments_; }
+  Result<std::shared_ptr<LogFile>> file(LogSegment& segment);
+
+  void add_live(LogSegment& segment, std::int64_t bytes) { segment.live_bytes += bytes; }
+  void drop_live(std::uint64_t sequence, std::int64_t bytes);
+  void footer_durable(LogSegment& segment);
+  // Segments before this one may be freed: a checkpoint that starts in `sequence` is durable.
+  void set_floor(std::uint64_t sequence);
+  std::uint64_t floor() const { return floor_; }
+
+  // Space: is there more left than the reserve?
+  bool writable() const { return writable_; }
+  void check_space();
+  std::int64_t disk_bytes() const;
+  // A segment is asked for and the disk has no room for it.
+  bool starved() const { return starved_; }
+  std::size_t free_slots() const { return free_.size(); }
+
+  // Keeps the index of a footed segment in memory, within the bound.
+  void cache_index(LogSegment& segment, std::shared_ptr<SegmentIndex> index);
+  void used_index(LogSegment& segment);
+
+ private:
+  struct Preparation;
+  std::shared_ptr<LogSegment> new_segment();
+  void start_preparing(const std::shared_ptr<LogSegment>& segment);
+  void prepared(const std::shared_ptr<LogSegment>& segment, const std::shared_ptr<Preparation>& how,
+                const Status& status);
+  void retry_later(const std::shared_ptr<LogSegment>& segment);
+  void watch_space();
+  void maybe_free(LogSegment& segment);
+  void drop_surplus();
+  void remember_open(LogSegment& segment);
+
+  Shard& shard_;
+  LogIo& io_;
+  LogFolder& folder_;
+  const LogStoreOptions& options_;
+  LogCounters& counters_;
+  std::function<void()> on_ready_;
+  std::function<void(LogSegment&)> on_free_;
+
+  std::map<std::uint64_t, std::shared_ptr<LogSegment>> segments_;  // by sequence; in use
+  std::vector<std::uint32_t> free_;                                // slots with a file
+  std::shared_ptr<LogSegment> spare_;
+  std::shared_ptr<Preparation> preparing_;
+  std::uint64_t next_sequence_ = 1;
+  std::uint32_t next_slot_ = 0;
+  std::uint64_t floor_ = 0;
+  std::uint64_t reserve_bytes_ = 0;
+  bool writable_ = true;
+  bool starved_ = false;
+  bool first_ = true;
+  asio::steady_timer retry_timer_;
+  asio::steady_timer space_timer_;
+  bool watching_space_ = false;
+  std::list<std::weak_ptr<LogSegment>> open_files_;  // oldest first
+  std::list<LogSegment*> indexes_;                   // least recently used first
+  std::size_t index_bytes_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace geminga

@@ -69,6 +69,14 @@ void CursorState::uncounted() {
   count_.stale = true;
 }
 
+std::int64_t CursorState::acked_messages_estimate() const {
+  const std::int64_t entries = ledgers_.total_entries();
+  const double an_entry =
+      entries > 0 ? static_cast<double>(ledgers_.total_messages()) / static_cast<double>(entries) : 1;
+  return ledgers_.messages_through_estimate(mark_delete_) +
+         static_cast<std::int64_t>(an_entry * static_cast<double>(acked_entries_));
+}
+
 void CursorState::exactly(std::int64_t acked_messages) {
   acked_messages_ = acked_messages;
   exact_ = true;
@@ -177,6 +185,7 @@ bool CursorState::ack_cumulative(Position position) {
   } else if (known && through_before && through_now) {
     exactly(acked_messages_ + *through_now - *through_before - counted_before);
   } else {
+    acked_messages_ = acked_messages_estimate();
     uncounted();
   }
   collapse();
@@ -191,6 +200,7 @@ void CursorState::reset(Position mark_delete) {
   if (const auto through = ledgers_.messages_through(mark_delete)) {
     exactly(*through);
   } else {
+    acked_messages_ = acked_messages_estimate();
     uncounted();
   }
 }
@@ -277,7 +287,7 @@ void CursorState::restored(std::optional<std::int64_t> acked_messages) {
              through && acked_entries_ == 0 && partials_.empty()) {
     exactly(*through);
   } else {
-    acked_messages_ = through.value_or(ledgers_.empty() ? 0 : ledgers_.front().messages_before);
+    acked_messages_ = acked_messages_estimate();
     uncounted();
   }
   collapse();

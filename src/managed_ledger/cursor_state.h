@@ -5,7 +5,7 @@
 // carries. Each call below is exact at once if that follows from its arguments, from what is left of a batch, or
 // from the LedgerList; otherwise the state becomes "not exact" and its owner must count anew: begin_count(),
 // then next_share() and add_counted() ledger by ledger (asking the ledgers may take time, acknowledgements go on
-// meanwhile), then end_count(). Until then backlog_messages() is the last number known.
+// meanwhile), then end_count(). Until then backlog_messages() is an estimate from the averages.
 //
 // A recount is consistent without stopping anything because a ledger's share is taken at one instant: an
 // acknowledgement in a ledger whose share was taken is added to the sum, one in a later ledger will be part
@@ -101,6 +101,7 @@ class CursorState {
   // `messages` more of `ledger` are acknowledged.
   void counted(LedgerId ledger, std::int64_t messages);
   void uncounted();
+  std::int64_t acked_messages_estimate() const;
   void exactly(std::int64_t acked_messages);
 
   const LedgerList& ledgers_;

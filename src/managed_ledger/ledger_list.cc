@@ -136,13 +136,24 @@ std::optional<std::int64_t> LedgerList::messages_through(Position position) cons
   return at->messages_before + (position.entry + 1) * at->messages_per_entry;
 }
 
-std::int64_t LedgerList::bytes_through_estimate(Position position) const {
+LedgerList::Share LedgerList::share_through(Position position) const {
   const auto at = at_or_after(position.ledger);
-  if (at == slots_.end()) return slots_.empty() ? 0 : slots_.back().bytes_through();
-  if (at->id != position.ledger || position.entry < 0 || at->entries == 0) return at->bytes_before;
-  if (position.entry >= at->entries - 1) return at->bytes_through();
-  const double share = static_cast<double>(position.entry + 1) / static_cast<double>(at->entries);
-  return at->bytes_before + static_cast<std::int64_t>(share * static_cast<double>(at->bytes));
+  if (at == slots_.end()) return {slots_.empty() ? nullptr : &slots_.back(), 1};
+  if (at->id != position.ledger || position.entry < 0 || at->entries == 0) return {&*at, 0};
+  if (position.entry >= at->entries - 1) return {&*at, 1};
+  return {&*at, static_cast<double>(position.entry + 1) / static_cast<double>(at->entries)};
+}
+
+std::int64_t LedgerList::bytes_through_estimate(Position position) const {
+  const auto [slot, share] = share_through(position);
+  if (slot == nullptr) return 0;
+  return slot->bytes_before + static_cast<std::int64_t>(share * static_cast<double>(slot->bytes));
+}
+
+std::int64_t LedgerList::messages_through_estimate(Position position) const {
+  const auto [slot, share] = share_through(position);
+  if (slot == nullptr) return 0;
+  return slot->messages_before + static_cast<std::int64_t>(share * static_cast<double>(slot->messages));
 }
 
 }  // namespace geminga

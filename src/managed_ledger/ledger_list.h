@@ -86,12 +86,19 @@ class LedgerList {
   // Messages in entries at or before `position`, from the origin, where that is known without asking the ledger
   // (between ledgers, at their ends, or if all entries of the ledger count alike).
   std::optional<std::int64_t> messages_through(Position position) const;
-  // The same for bytes, by the average size of the ledger's entries.
+  // The same for bytes and messages, by the averages of the ledger's entries.
   std::int64_t bytes_through_estimate(Position position) const;
+  std::int64_t messages_through_estimate(Position position) const;
 
  private:
   // The first slot whose id is >= `id`.
   std::vector<LedgerSlot>::const_iterator at_or_after(LedgerId id) const;
+  // The share of the slot's entries that is at or before `position`.
+  struct Share {
+    const LedgerSlot* slot;
+    double of_entries;
+  };
+  Share share_through(Position position) const;
 
   std::vector<LedgerSlot> slots_;
 };

@@ -59,7 +59,7 @@ class ManagedCursor {
   // O(1), from memory. Entries are exact always. Messages are exact at once after ack() with a count,
   // ack_partly(), and whenever the counts follow from the log's own (up to the end or an end of a ledger, or all
   // entries of a ledger carry alike); after ack() without a count, ack_cumulative() or reset() into the
-  // middle of a ledger of mixed batches, the ledger is asked and the number is the last one known until it has
+  // middle of a ledger of mixed batches, the ledger is asked and the number is an estimate until it has
   // answered: backlog_is_exact() tells.
   virtual bool backlog_is_exact() const { return true; }
   virtual std::int64_t backlog_entries() const = 0;

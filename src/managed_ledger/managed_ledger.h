@@ -72,7 +72,7 @@ class ManagedLedger {
   virtual void set_config(const ManagedLedgerConfig& config) = 0;  // acts at once
 
   // Appends one entry (bytes copied before return). The outcome reaches the sink given to open(), never from
-  // inside the call. While a ledger rolls over, entries wait in order.
+  // inside the call. While a ledger rolls over, entries wait in order. An entry counts at least one message.
   virtual void append(const Buffer& entry, std::uint32_t messages) = 0;
 
   // Last durable entry; (first ledger, -1) if there is none at all.

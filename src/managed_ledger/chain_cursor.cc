@@ -1,0 +1,214 @@
+#include "managed_ledger/chain_cursor.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "managed_ledger/ledger_chain.h"
+
+namespace geminga {
+
+namespace {
+
+// States up to this size are written at every flush interval, larger ones in proportion less often (at most
+// every kLongestFlushMs), so that a cursor with a hundred thousand holes does not fill the log.
+constexpr std::int64_t kCheapState = 64 << 10;
+constexpr std::int64_t kLongestFlushMs = 2000;
+
+}  // namespace
+
+ChainCursor::ChainCursor(LedgerChain& chain, std::string name, std::unique_ptr<CursorStore> store)
+    : chain_(chain),
+      name_(std::move(name)),
+      state_(chain.list()),
+      store_(std::move(store)),
+      last_active_ms_(now_ms()) {}
+
+Task<Status> ChainCursor::create(Position mark_delete, std::map<std::string, std::string> properties) {
+  begin_at(mark_delete);
+  co_return co_await store_->create(state_, std::move(properties), last_active_ms_);
+}
+
+Task<Status> ChainCursor::load() {
+  const Status status = co_await store_->load(state_, position_properties_);
+  if (!status) co_return status;
+  last_active_ms_ = store_->stored_last_active_ms();
+  count_if_needed();
+  co_return Status::ok();
+}
+
+void ChainCursor::begin_at(Position mark_delete) {
+  state_.reset(mark_delete);
+  count_if_needed();
+}
+
+void ChainCursor::changed(LedgerId ledger_before) {
+  ++changes_;
+  last_active_ms_ = now_ms();
+  count_if_needed();
+  chain_.cursor_changed(*this, state_.mark_delete().ledger != ledger_before);
+}
+
+bool ChainCursor::ack(Position position, std::uint32_t messages) {
+  const LedgerId before = state_.mark_delete().ledger;
+  if (!state_.ack(position, messages)) return false;
+  changed(before);
+  return true;
+}
+
+bool ChainCursor::ack_partly(Position position, std::span<const std::uint64_t> remaining,
+                             std::uint32_t batch_size, std::uint32_t* newly_acked) {
+  const LedgerId before = state_.mark_delete().ledger;
+  bool completed = false;
+  if (!state_.ack_partly(position, remaining, batch_size, newly_acked, &completed)) return false;
+  changed(before);
+  return completed;
+}
+
+void ChainCursor::ack_cumulative(Position position) {
+  const LedgerId before = state_.mark_delete().ledger;
+  if (state_.ack_cumulative(position)) changed(before);
+}
+
+void ChainCursor::touch() { last_active_ms_ = now_ms(); }
+
+void ChainCursor::set_position_properties(std::map<std::string, std::int64_t> properties) {
+  if (properties == position_properties_) return;
+  position_properties_ = std::move(properties);
+  changed(state_.mark_delete().ledger);
+}
+
+void ChainCursor::ledgers_dropped() {
+  const Position before = state_.mark_delete();
+  state_.ledgers_dropped();
+  if (state_.mark_delete() != before) {
+    ++changes_;
+    count_if_needed();
+    chain_.cursor_changed(*this, false);
+  }
+}
+
+Task<Status> ChainCursor::reset(Position position) {
+  const LedgerId before = state_.mark_delete().ledger;
+  const LedgerList& list = chain_.list();
+  state_.reset(list.previous(list.normalize(position)));
+  changed(before);
+  co_return co_await flush();
+}
+
+StoredStateLimits ChainCursor::limits() const {
+  StoredStateLimits limits;
+  limits.max_ranges = chain_.config().max_acked_ranges_to_persist;
+  limits.max_batch_indexes = chain_.config().max_batch_indexes_to_persist;
+  return limits;
+}
+
+Task<Status> ChainCursor::flush() {
+  if (store_ == nullptr) co_return Status::ok();
+  auto inside = chain_.gate().hold();
+  if (!inside) co_return Status::Closed("the managed ledger " + chain_.name() + " is closed");
+  auto lock = co_await writing_.lock();
+  if (removed_ || !dirty()) co_return Status::ok();
+  if (chain_.fenced()) co_return chain_.fence_status();
+  const std::uint64_t persisting = changes_;
+  const Status status = co_await store_->write(state_, position_properties_, limits(), last_active_ms_);
+  if (status) {
+    persisted_ = persisting;
+  } else if (status.is(ErrorCode::Fenced)) {
+    chain_.fence(status);
+  }
+  const auto size = static_cast<std::int64_t>(store_->last_state_bytes());
+  const std::int64_t interval = chain_.config().cursor_flush_ms * size / kCheapState;
+  next_flush_ms_ = size <= kCheapState ? 0 : now_ms() + std::min(interval, kLongestFlushMs);
+  co_return status;
+}
+
+const std::map<std::string, std::string>& ChainCursor::properties() const {
+  return store_ != nullptr ? store_->properties() : own_properties_;
+}
+
+Task<Status> ChainCursor::set_properties(std::map<std::string, std::string> properties) {
+  if (store_ == nullptr) {
+    own_properties_ = std::move(properties);
+    co_return Status::ok();
+  }
+  auto inside = chain_.gate().hold();
+  if (!inside) co_return Status::Closed("the managed ledger " + chain_.name() + " is closed");
+  auto lock = co_await writing_.lock();
+  if (removed_) co_return Status::NotFound("the cursor " + name_ + " of " + chain_.name() + " is deleted");
+  if (chain_.fenced()) co_return chain_.fence_status();
+  const Status status = co_await store_->set_properties(std::move(properties), last_active_ms_);
+  if (status.is(ErrorCode::Fenced)) chain_.fence(status);
+  co_return status;
+}
+
+Task<Status> ChainCursor::close_store() {
+  if (store_ == nullptr || removed_) co_return Status::ok();
+  auto lock = co_await writing_.lock();
+  co_return co_await store_->close(state_, position_properties_, limits(), last_active_ms_, dirty());
+}
+
+Task<Status> ChainCursor::remove_store() {
+  auto lock = co_await writing_.lock();
+  if (removed_) co_return Status::ok();
+  const Status status = co_await store_->remove();
+  if (status) removed_ = true;
+  co_return status;
+}
+
+// ---- counting messages ----
+
+void ChainCursor::count_if_needed() {
+  if (state_.exact() || counting_) return;
+  counting_ = spawn(chain_.shard(), chain_.gate(),
+                    [self = shared_from_this()]() -> Task<void> { co_await self->count(); });
+}
+
+Task<void> ChainCursor::count() {
+  while (!state_.exact() && !removed_) {
+    state_.begin_count();
+    bool complete = true;
+    while (auto share = state_.next_share()) {
+      const LedgerId ledger = share->ledger;
+      const auto counted = co_await count_share(std::move(*share));
+      if (!counted) {
+        if (chain_.list().find(ledger) == nullptr) {  // trimmed meanwhile: begin again
+          complete = false;
+          break;
+        }
+        GM_LOG_WARN("cursor {} of {}: messages in ledger {} cannot be counted, the backlog in messages is an "
+                    "estimate until the next acknowledgement: {}",
+                    name_, chain_.name(), ledger, counted.status().to_string());
+        counting_ = false;
+        co_return;
+      }
+      state_.add_counted(*counted);
+    }
+    if (complete) state_.end_count();
+  }
+  counting_ = false;
+}
+
+Task<Result<std::int64_t>> ChainCursor::count_share(CursorState::Share share) {
+  std::int64_t messages = share.partly;
+  const auto through = [&](EntryId entry) { return chain_.messages_through({share.ledger, entry}); };
+  if (share.through >= 0) {
+    GM_CO_ASSIGN_OR_RETURN(const std::int64_t before, co_await through(-1));
+    GM_CO_ASSIGN_OR_RETURN(const std::int64_t upto, co_await through(share.through));
+    messages += upto - before;
+  }
+  for (const auto& [first, last] : share.ranges) {
+    GM_CO_ASSIGN_OR_RETURN(const std::int64_t before, co_await through(first - 1));
+    GM_CO_ASSIGN_OR_RETURN(const std::int64_t upto, co_await through(last));
+    messages += upto - before;
+  }
+  for (const auto& [entry, left] : share.unsized) {
+    GM_CO_ASSIGN_OR_RETURN(const std::int64_t before, co_await through(entry - 1));
+    GM_CO_ASSIGN_OR_RETURN(const std::int64_t upto, co_await through(entry));
+    messages += upto - before - left;
+  }
+  co_return messages;
+}
+
+}  // namespace geminga

@@ -1,0 +1,183 @@
+#include "cli/standalone_node.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/log.h"
+#include "broker/broker.h"
+#include "cli/exit_codes.h"
+#include "ledger/log_store.h"
+#include "metadata/rocksdb_store.h"
+#include "server/admin/admin.h"
+#include "server/binary_server.h"
+#include "server/http_router.h"
+#include "server/http_server.h"
+
+namespace geminga {
+
+namespace {
+
+constexpr char kLogCountPath[] = "/geminga/logs";
+constexpr std::size_t kMetadataMemory = 16 << 20;
+
+int exit_code_of(const Status& status, int otherwise) {
+  if (status.is(ErrorCode::Corruption)) return kExitCorrupt;
+  if (status.is(ErrorCode::Conflict)) return kExitLocked;
+  return otherwise;
+}
+
+StartFailure failure(const Status& status, int otherwise) { return {exit_code_of(status, otherwise), status}; }
+
+// How many logs this data folder has: fixed when it was made (docs/decisions/0002).
+Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, unsigned wanted) {
+  auto found = co_await metadata.get(kLogCountPath);
+  if (!found) co_return found.status();
+  if (found->has_value()) {
+    const std::string& text = (*found)->value;
+    unsigned count = 0;
+    const char* end = text.data() + text.size();
+    if (std::from_chars(text.data(), end, count).ptr != end || count == 0 || count > 1024) {
+      co_return Status::Corruption(std::string("metadata key ") + kLogCountPath + " holds '" + text +
+                                   "' where a number of logs must be");
+    }
+    co_return count;
+  }
+  MetadataPut options;
+  options.expected_version = -1;
+  auto put = co_await metadata.put(kLogCountPath, std::to_string(wanted), options);
+  if (!put) co_return put.status();
+  co_return wanted;
+}
+
+}  // namespace
+
+StandaloneNode::StandaloneNode(const StandaloneOptions& options)
+    : options_(options),
+      runtime_([&] {
+        RuntimeOptions runtime;
+        runtime.shards = options.shards;
+        runtime.memory_limit = options.memory;
+        return runtime;
+      }()) {}
+
+StandaloneNode::~StandaloneNode() { (void)close(); }
+
+std::optional<StartFailure> StandaloneNode::open() {
+  auto lock = FolderLock::acquire(options_.data_dir);
+  if (!lock) return failure(lock.status(), kExitDataFolder);
+  lock_.emplace(std::move(*lock));
+  runtime_.start();
+  running_ = true;
+  auto failed = open_metadata();
+  if (!failed) failed = open_logs();
+  if (!failed) failed = open_servers();
+  if (failed) {
+    const Status closed = close();
+    if (!closed.is_ok()) GM_LOG_WARN("closing after a failed start: {}", closed.to_string());
+  }
+  return failed;
+}
+
+std::optional<StartFailure> StandaloneNode::open_metadata() {
+  RocksdbStoreOptions options;
+  options.path = options_.data_dir + "/metadata";
+  options.memory = kMetadataMemory;
+  auto store = open_rocksdb_store(std::move(options));
+  if (!store) return failure(store.status(), kExitDataFolder);
+  metadata_ = std::move(*store);
+  runtime_.memory().take(MemoryUse::Metadata, kMetadataMemory);
+  return std::nullopt;
+}
+
+std::optional<StartFailure> StandaloneNode::open_logs() {
+  auto count = runtime_.run_and_wait(
+      0, [this]() { return stored_log_count(*metadata_, runtime_.shard_count()); });
+  if (!count) return failure(count.status(), kExitDataFolder);
+  const auto cache_mb = static_cast<std::size_t>(options_.config.managed_ledger_cache_size_mb);
+  const std::size_t cache = cache_mb != 0 ? cache_mb << 20 : options_.memory / 3;
+  for (unsigned i = 0; i < *count; ++i) {
+    LogStoreOptions options;
+    options.folder = options_.data_dir + "/log-" + std::to_string(i);
+    options.log_index = i;
+    options.log_count = *count;
+    options.cache_bytes = cache / *count;
+    options.sync_data = options_.config.journal_sync_data;
+    if (options_.log_io == "uring") options.io = LogIoKind::Uring;
+    if (options_.log_io == "thread") options.io = LogIoKind::Threads;
+    const unsigned on = i % runtime_.shard_count();
+    auto log = runtime_.run_and_wait(
+        on, [&]() { return open_log(runtime_.shard(on), runtime_.memory(), options); });
+    if (!log) return failure(log.status(), kExitDataFolder);
+    logs_.push_back(std::move(*log));
+  }
+  return std::nullopt;
+}
+
+std::optional<StartFailure> StandaloneNode::open_servers() {
+  std::vector<LedgerStore*> logs;
+  for (auto& log : logs_) logs.push_back(log.get());
+  broker_ = std::make_unique<Broker>(runtime_, options_.config, *metadata_, logs, BrokerAddresses{});
+  Status status = runtime_.run_and_wait(0, [this]() { return broker_->open(); });
+  if (!status.is_ok()) return failure(status, kExitFailed);
+
+  router_ = std::make_unique<HttpRouter>();
+  admin_ = std::make_unique<Admin>(Admin{*broker_});
+  add_admin_routes(*router_, *admin_);
+  http_ = std::make_unique<HttpServer>(runtime_, *router_);
+  HttpServerOptions http;
+  http.bind_address = options_.config.bind_address;
+  http.port = static_cast<unsigned>(options_.config.web_service_port);
+  http.max_header_bytes = static_cast<std::size_t>(options_.config.http_max_request_header_size);
+  http.max_connections = static_cast<std::size_t>(options_.config.max_http_server_connections);
+  status = runtime_.run_and_wait(0, [&]() { return http_->start(http); });
+  if (!status.is_ok()) return failure(status, kExitPortInUse);
+
+  binary_ = std::make_unique<BinaryServer>(*broker_);
+  status = runtime_.run_and_wait(0, [this]() -> Task<Status> {
+    Status started = co_await binary_->start(
+        options_.config.bind_address, static_cast<unsigned>(options_.config.broker_service_port));
+    // Before the loop of this shard turns, that is, before anything is accepted.
+    if (started.is_ok()) broker_->set_addresses({service_url(), web_service_url()});
+    co_return started;
+  });
+  if (!status.is_ok()) return failure(status, kExitPortInUse);
+  return std::nullopt;
+}
+
+Status StandaloneNode::close() {
+  if (!running_) return Status::ok();
+  running_ = false;
+  Status first;
+  const auto note = [&](const Status& status) {
+    if (first.is_ok() && !status.is_ok()) first = status;
+  };
+  // Clients first, then what serves them, then what that stands on.
+  if (binary_) runtime_.run_and_wait(0, [this]() { return binary_->stop_accepting(); });
+  if (http_) runtime_.run_and_wait(0, [this]() { return http_->stop(); });
+  if (broker_) note(runtime_.run_and_wait(0, [this]() { return broker_->close(); }));
+  if (binary_) runtime_.run_and_wait(0, [this]() { return binary_->stop(); });
+  for (unsigned i = 0; i < logs_.size(); ++i) {
+    note(runtime_.run_and_wait(i % runtime_.shard_count(), [&]() { return logs_[i]->close(); }));
+  }
+  if (metadata_) note(runtime_.run_and_wait(0, [this]() { return metadata_->close(); }));
+  runtime_.stop();
+  http_.reset();
+  router_.reset();
+  admin_.reset();
+  binary_.reset();
+  broker_.reset();
+  logs_.clear();
+  metadata_.reset();
+  lock_.reset();
+  return first;
+}
+
+std::string StandaloneNode::service_url() const {
+  return "pulsar://" + options_.config.advertised_address + ":" + std::to_string(binary_->port());
+}
+
+std::string StandaloneNode::web_service_url() const {
+  return "http://" + options_.config.advertised_address + ":" + std::to_string(http_->port());
+}
+
+}  // namespace geminga

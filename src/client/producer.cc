@@ -272,7 +272,7 @@ void Producer::fail_all(const Status& why) {
 
 Task<Status> Producer::close() {
   const auto self = shared_from_this();
-  if (!open_) co_return Status::ok();
+  if (!open_) co_return ended_;
   flush();
   error_code ignored;
   while (open_ && !contexts_.empty()) {

@@ -296,6 +296,18 @@ Task<Result<std::int64_t>> SchemaRegistry::put(std::string schema_id, SchemaData
     auto found = co_await find_in(*versions, schema);
     if (!found) co_return found.status();
     if (found->has_value()) co_return **found;
+    const auto& index = (*versions)->locator.index();
+    if (!options.may_change_type && !index.empty() && !index[index.size() - 1].hash().empty()) {
+      const auto& newest = index[index.size() - 1];
+      auto stored = co_await read(newest.version(), position_of(newest));
+      if (!stored) co_return stored.status();
+      if ((*stored)->schema.type != schema.type) {
+        co_return Status::IncompatibleSchema("Incompatible schema: exists schema type " +
+                                             std::string(to_string((*stored)->schema.type)) +
+                                             ", new schema type " +
+                                             std::string(to_string(schema.type)));
+      }
+    }
     if (!options.may_add) {
       co_return Status::IncompatibleSchema(
           "Schema not found and schema auto updating is disabled.");

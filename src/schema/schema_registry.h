@@ -53,6 +53,8 @@ struct SchemaPutOptions {
   // False (policy isAllowAutoUpdateSchema): a schema that is not there yet is refused with
   // IncompatibleSchema.
   bool may_add = true;
+  // True (strategy ALWAYS_COMPATIBLE): a schema of another type than the newest one is let in too.
+  bool may_change_type = false;
   std::string user;
 };
 

@@ -1,0 +1,248 @@
+// Clusters: their addresses, peers and failure domains, stored under /admin/clusters.
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <charconv>
+
+#include "server/admin/admin.h"
+#include "server/admin/documents.h"
+
+namespace geminga {
+
+namespace json = boost::json;
+
+namespace {
+
+std::string cluster_path(const std::string& cluster) { return "/admin/clusters/" + cluster; }
+std::string domain_path(const std::string& cluster, const std::string& domain) {
+  return cluster_path(cluster) + "/failureDomain/" + domain;
+}
+
+Status no_cluster() { return Status::NotFound("Cluster does not exist"); }
+
+// {cluster}, if it exists.
+Task<Result<json::object>> cluster_of(Admin& admin, HttpRequest& request) {
+  if (!is_valid_entity_name(request.param("cluster"))) co_return no_cluster();
+  auto document = co_await read_document(admin.metadata(), cluster_path(request.param("cluster")));
+  if (!document) co_return document.status();
+  if (!document->has_value()) co_return no_cluster();
+  co_return std::move(**document);
+}
+
+Result<json::object> cluster_data(const json::value& body) {
+  if (!body.is_object()) return Status::InvalidArgument("cluster data is required");
+  json::object out;
+  for (const auto& member : body.get_object()) {
+    if (!member.value().is_null()) out[member.key()] = member.value();
+  }
+  const auto check = [&](const char* field, std::string_view scheme,
+                         const char* refusal) -> Status {
+    const json::value* url = out.if_contains(field);
+    if (url == nullptr || !url->is_string()) return Status::ok();
+    const std::string_view text(url->get_string());
+    if (text.empty() || text.starts_with(scheme)) return Status::ok();
+    return Status::InvalidArgument(refusal);
+  };
+  GM_RETURN_IF_ERROR(check("serviceUrl", "http://",
+                           "Illegal service url, example: http://pulsar.example.com:8080"));
+  GM_RETURN_IF_ERROR(check("serviceUrlTls", "https://",
+                           "Illegal service tls url, example: https://pulsar.example.com:8443"));
+  GM_RETURN_IF_ERROR(
+      check("brokerServiceUrl", "pulsar://",
+            "Illegal broker service url, example: pulsar://pulsar.example.com:6650"));
+  GM_RETURN_IF_ERROR(
+      check("brokerServiceUrlTls", "pulsar+ssl://",
+            "Illegal broker service tls url, example: pulsar+ssl://pulsar.example.com:6651"));
+  for (const char* flag : {"brokerClientTlsEnabled", "tlsAllowInsecureConnection",
+                           "brokerClientTlsEnabledWithKeyStore"}) {
+    if (!out.contains(flag)) out[flag] = false;
+  }
+  return out;
+}
+
+Answer list(Admin& admin, HttpRequest&) {
+  auto names = co_await admin.metadata().children("/admin/clusters");
+  if (!names) co_return names.status();
+  std::erase(*names, "global");  // Pulsar's name for "all clusters": no cluster of its own
+  co_return text_list(*names);
+}
+
+Answer get(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  co_return json_answer(*cluster);
+}
+
+Answer create(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  if (body.value.is_null()) co_return Status::InvalidArgument("cluster data is required");
+  if (!is_valid_entity_name(request.param("cluster"))) {
+    co_return Status::PreconditionFailed("Cluster name is not valid");
+  }
+  auto data = cluster_data(body.value);
+  if (!data) co_return data.status();
+  Status created = co_await create_document(
+      admin.metadata(), cluster_path(request.param("cluster")), std::move(*data));
+  if (created.is(ErrorCode::AlreadyExists))
+    co_return Status::AlreadyExists("Cluster already exists");
+  if (!created) co_return created;
+  co_return ok_empty();
+}
+
+Answer update(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  auto data = cluster_data(body.value);
+  if (!data) co_return data.status();
+  const json::object fields = std::move(*data);
+  DocumentChange change = [&fields](json::object& cluster) {
+    for (const auto& member : fields) cluster[member.key()] = member.value();
+    // What an update does not name is unset, but the peers have a call of their own.
+    for (auto at = cluster.begin(); at != cluster.end();) {
+      at = fields.contains(at->key()) || at->key() == "peerClusterNames" ? at + 1
+                                                                         : cluster.erase(at);
+    }
+    return Status::ok();
+  };
+  Status changed =
+      co_await change_document(admin.metadata(), cluster_path(request.param("cluster")), change);
+  if (changed.is(ErrorCode::NotFound)) co_return no_cluster();
+  if (!changed) co_return changed;
+  co_return ok_empty();
+}
+
+Answer remove(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  Status removed =
+      co_await admin.metadata().remove_recursive(cluster_path(request.param("cluster")));
+  if (!removed) co_return removed;
+  co_return no_content();
+}
+
+Answer get_peers(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  const json::value* peers = cluster->if_contains("peerClusterNames");
+  if (peers == nullptr) co_return ok_empty();
+  co_return json_answer(*peers);
+}
+
+Answer set_peers(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  if (!body.value.is_array()) body.value = json::array();
+  for (const json::value& peer : body.value.get_array()) {
+    const std::string name = peer.is_string() ? std::string(peer.get_string()) : std::string();
+    if (name == request.param("cluster")) {
+      co_return Status::PreconditionFailed(name + " itself can't be part of peer-list");
+    }
+    auto exists = co_await admin.metadata().get(cluster_path(name.empty() ? "-" : name));
+    if (!exists) co_return exists.status();
+    if (!exists->has_value())
+      co_return Status::PreconditionFailed("Peer cluster " + name + " does not exist");
+  }
+  const json::value peers = body.value;
+  DocumentChange change = [&peers](json::object& cluster) {
+    cluster["peerClusterNames"] = peers;
+    return Status::ok();
+  };
+  Status changed =
+      co_await change_document(admin.metadata(), cluster_path(request.param("cluster")), change);
+  if (changed.is(ErrorCode::NotFound)) co_return no_cluster();
+  if (!changed) co_return changed;
+  co_return no_content();
+}
+
+Answer list_domains(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  auto names =
+      co_await admin.metadata().children(cluster_path(request.param("cluster")) + "/failureDomain");
+  if (!names) co_return names.status();
+  json::object out;
+  for (const std::string& name : *names) {
+    auto domain =
+        co_await read_document(admin.metadata(), domain_path(request.param("cluster"), name));
+    if (!domain) co_return domain.status();
+    if (domain->has_value()) out[name] = std::move(**domain);
+  }
+  co_return json_answer(out);
+}
+
+Status no_domain(const HttpRequest& request) {
+  return Status::NotFound(fmt::format("Domain {} for cluster {} does not exist",
+                                      request.param("domain"), request.param("cluster")));
+}
+
+Answer get_domain(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  if (!is_valid_entity_name(request.param("domain"))) co_return no_domain(request);
+  auto domain = co_await read_document(
+      admin.metadata(), domain_path(request.param("cluster"), request.param("domain")));
+  if (!domain) co_return domain.status();
+  if (!domain->has_value()) co_return no_domain(request);
+  co_return json_answer(**domain);
+}
+
+Answer set_domain(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Refused);
+  if (body.refusal) co_return std::move(*body.refusal);
+  if (!body.value.is_object())
+    co_return Status::InvalidArgument("a failure domain is an object with its brokers");
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  if (!is_valid_entity_name(request.param("domain"))) {
+    co_return Status::PreconditionFailed("Failure domain name is not valid");
+  }
+  const json::object domain = body.value.get_object();
+  DocumentChange change = [&domain](json::object& stored) {
+    stored = domain;
+    return Status::ok();
+  };
+  Status changed = co_await change_document(
+      admin.metadata(), domain_path(request.param("cluster"), request.param("domain")), change,
+      true);
+  if (!changed) co_return changed;
+  co_return no_content();
+}
+
+Answer remove_domain(Admin& admin, HttpRequest& request) {
+  if (!is_valid_entity_name(request.param("cluster")) ||
+      !is_valid_entity_name(request.param("domain"))) {
+    co_return no_domain(request);
+  }
+  Status removed = co_await admin.metadata().remove(
+      domain_path(request.param("cluster"), request.param("domain")));
+  if (removed.is(ErrorCode::NotFound)) co_return no_domain(request);
+  if (!removed) co_return removed;
+  co_return ok_empty();
+}
+
+constexpr AdminRoute kRoutes[] = {
+    {HttpMethod::Get, "/admin/v2/clusters", "Names of the clusters", list},
+    {HttpMethod::Get, "/admin/v2/clusters/{cluster}", "Addresses of a cluster", get},
+    {HttpMethod::Put, "/admin/v2/clusters/{cluster}", "Create a cluster", create},
+    {HttpMethod::Post, "/admin/v2/clusters/{cluster}", "Change a cluster's addresses", update},
+    {HttpMethod::Delete, "/admin/v2/clusters/{cluster}", "Delete a cluster", remove},
+    {HttpMethod::Get, "/admin/v2/clusters/{cluster}/peers", "Peers of a cluster", get_peers},
+    {HttpMethod::Post, "/admin/v2/clusters/{cluster}/peers", "Set the peers of a cluster",
+     set_peers},
+    {HttpMethod::Get, "/admin/v2/clusters/{cluster}/failureDomains", "Failure domains of a cluster",
+     list_domains},
+    {HttpMethod::Get, "/admin/v2/clusters/{cluster}/failureDomains/{domain}", "A failure domain",
+     get_domain},
+    {HttpMethod::Post, "/admin/v2/clusters/{cluster}/failureDomains/{domain}",
+     "Create or change a failure domain", set_domain},
+    {HttpMethod::Delete, "/admin/v2/clusters/{cluster}/failureDomains/{domain}",
+     "Delete a failure domain", remove_domain},
+};
+
+}  // namespace
+
+void add_cluster_routes(HttpRouter& router, Admin& admin) { add_routes(router, admin, kRoutes); }
+
+}  // namespace geminga

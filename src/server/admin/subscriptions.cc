@@ -1,0 +1,365 @@
+// Subscriptions: list, create, delete, move, expire, properties.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <set>
+
+#include "server/admin/admin.h"
+#include "server/admin/message_id_json.h"
+
+namespace geminga {
+
+namespace json = boost::json;
+
+namespace {
+
+Status no_subscription(const std::string& subscription, const TopicName& topic) {
+  return Status::SubscriptionNotFound(
+      fmt::format("Subscription {} not found for topic {}", subscription, topic.full()));
+}
+
+using SubscriptionWork =
+    std::function<Answer(std::shared_ptr<Topic>, std::shared_ptr<Subscription>)>;
+
+TopicWork on_subscription(std::string subscription, TopicName asked, SubscriptionWork work) {
+  return [subscription, asked, work](std::shared_ptr<Topic> topic) -> Answer {
+    auto found = topic->subscription(subscription);
+    if (!found) co_return no_subscription(subscription, asked);
+    co_return co_await work(topic, found);
+  };
+}
+
+// Does `work` to {subscription} on the topic or, one after the other, on all its partitions.
+Answer with_subscription(Admin& admin, HttpRequest& request, SubscriptionWork work) {
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  co_return co_await with_parts(
+      admin, *name, on_subscription(request.param("subscription"), *name, std::move(work)));
+}
+
+// The same where a partitioned topic is refused with `refusal`.
+Answer with_plain_subscription(Admin& admin, HttpRequest& request, std::string refusal,
+                               SubscriptionWork work) {
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  auto count = co_await admin.broker.partition_count(*name);
+  if (!count) co_return count.status();
+  if (*count > 0 && !name->is_partition()) co_return Status::NotAllowed(refusal);
+  co_return co_await with_topic(
+      admin, *name, on_subscription(request.param("subscription"), *name, std::move(work)));
+}
+
+Answer list(Admin& admin, HttpRequest& request) {
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  auto parts = co_await parts_of(admin, *name);
+  if (!parts) co_return parts.status();
+  std::set<std::string> names;
+  for (const TopicName& part : *parts) {
+    auto answer =
+        co_await with_topic(admin, part, [&names](std::shared_ptr<Topic> topic) -> Answer {
+          for (std::string& subscription : topic->subscription_names())
+            names.insert(std::move(subscription));
+          co_return no_content();
+        });
+    if (!answer && !(parts->size() > 1 && answer.is(ErrorCode::NotFound)))
+      co_return answer.status();
+  }
+  co_return text_list({names.begin(), names.end()});
+}
+
+struct CreateBody {
+  Position start = Position::latest();
+  std::map<std::string, std::string> properties;
+};
+
+// Nothing, "earliest", "latest", or a message id with properties.
+Result<CreateBody> create_body(const json::value& body) {
+  CreateBody out;
+  if (body.is_null()) return out;
+  if (body.is_string()) {
+    const std::string_view text(body.get_string());
+    if (text == "earliest") {
+      out.start = Position::earliest();
+    } else if (text != "latest") {
+      return Status::Protocol("a position is \"earliest\", \"latest\" or a message id");
+    }
+    return out;
+  }
+  GM_ASSIGN_OR_RETURN(const MessageIdBody id, read_message_id(body));
+  out.start = id.position;
+  if (id.properties.is_object()) {
+    for (const auto& member : id.properties.get_object()) {
+      if (!member.value().is_string()) return Status::Protocol("properties are an object of texts");
+      out.properties[std::string(member.key())] = std::string(member.value().get_string());
+    }
+  }
+  return out;
+}
+
+Answer create(Admin& admin, HttpRequest& request) {
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  auto wanted = create_body(body.value);
+  if (!wanted) co_return refusal_of(wanted.status());
+  Status found = co_await require_namespace(admin, name->namespace_name());
+  if (!found) co_return found;
+  auto parts = co_await parts_of(admin, *name);
+  if (!parts) co_return parts.status();
+  // A subscription may bring its topic into being where clients may.
+  if (parts->size() == 1 && !parts->front().is_partition()) {
+    auto exists = co_await admin.broker.topic_exists(*name);
+    if (!exists) co_return exists.status();
+    if (!*exists) {
+      auto count = co_await admin.broker.partition_metadata(*name, true);
+      if (count.is(ErrorCode::TopicNotFound)) co_return topic_not_found(*name);
+      if (!count) co_return count.status();
+      if (*count == 0) {
+        Status created = co_await admin.broker.create_topic(*name, {});
+        if (!created && !created.is(ErrorCode::AlreadyExists) && !created.is(ErrorCode::Conflict)) {
+          co_return created;
+        }
+      } else {
+        parts = co_await parts_of(admin, *name);
+        if (!parts) co_return parts.status();
+      }
+    }
+  }
+  const std::string subscription = request.param("subscription");
+  bool any = false;
+  for (const TopicName& part : *parts) {
+    const CreateBody& make = *wanted;
+    auto answer = co_await with_topic(
+        admin, part, [&subscription, &make](std::shared_ptr<Topic> topic) -> Answer {
+          Status created =
+              co_await topic->create_subscription(subscription, make.start, make.properties);
+          if (!created) co_return created;
+          co_return no_content();
+        });
+    if (answer.is(ErrorCode::AlreadyExists)) continue;
+    if (!answer) co_return answer;
+    any = true;
+  }
+  if (!any) co_return Status::AlreadyExists("Subscription already exists for topic");
+  co_return no_content();
+}
+
+Answer remove(Admin& admin, HttpRequest& request) {
+  const bool force = request.query_flag("force", false);
+  co_return co_await with_subscription(
+      admin, request,
+      [force](std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription) -> Answer {
+        Status deleted = co_await topic->delete_subscription(subscription->name(), force);
+        if (deleted.is(ErrorCode::PreconditionFailed) || deleted.is(ErrorCode::ConsumerBusy)) {
+          co_return Status::PreconditionFailed("Subscription has active connected consumers");
+        }
+        if (!deleted) co_return deleted;
+        co_return no_content();
+      });
+}
+
+std::optional<std::int64_t> path_number(const HttpRequest& request, std::string_view name) {
+  HttpRequest reader;
+  reader.query.emplace_back("n", request.param(name));
+  return reader.query_number("n");
+}
+
+Answer skip(Admin& admin, HttpRequest& request) {
+  const auto count = path_number(request, "count");
+  if (!count) co_return server_page(request, 404);
+  if (*count < 0)
+    co_return Status::PreconditionFailed("the number of messages to skip is 0 or more");
+  co_return co_await with_plain_subscription(
+      admin, request, "Skip messages on a partitioned topic is not allowed",
+      [count](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
+        Status skipped = co_await subscription->skip(*count);
+        if (!skipped) co_return skipped;
+        co_return no_content();
+      });
+}
+
+Answer skip_all(Admin& admin, HttpRequest& request) {
+  co_return co_await with_subscription(
+      admin, request,
+      [](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
+        Status skipped = co_await subscription->skip_all();
+        if (!skipped) co_return skipped;
+        co_return no_content();
+      });
+}
+
+Answer reset_to_time(Admin& admin, HttpRequest& request) {
+  const auto time = path_number(request, "timestamp");
+  if (!time) co_return server_page(request, 404);
+  co_return co_await with_subscription(
+      admin, request,
+      [time](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
+        Status moved = co_await subscription->seek_to_time(*time);
+        if (!moved) co_return moved;
+        co_return no_content();
+      });
+}
+
+Answer reset_to_id(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Refused);
+  if (body.refusal) co_return std::move(*body.refusal);
+  auto id = read_message_id(body.value);
+  if (!id) co_return refusal_of(id.status());
+  const MessageIdBody target = *id;
+  co_return co_await with_plain_subscription(
+      admin, request, "Reset-cursor at position is not allowed for partitioned-topic",
+      [target](std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription) -> Answer {
+        Position position = target.position;
+        ManagedLedger* log = topic->managed_ledger();
+        const bool special = position == Position::earliest() || position == Position::latest();
+        if (target.excluded && !special && log != nullptr) position = log->next(position);
+        Status moved = co_await subscription->seek(position, AckSet());
+        if (!moved) co_return moved;
+        co_return no_content();
+      });
+}
+
+Answer expire(Admin& admin, HttpRequest& request) {
+  const auto seconds = path_number(request, "seconds");
+  if (!seconds || *seconds < 0) co_return server_page(request, 404);
+  co_return co_await with_subscription(
+      admin, request,
+      [seconds](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
+        Status expired = co_await subscription->expire(*seconds);
+        if (!expired) co_return expired;
+        co_return no_content();
+      });
+}
+
+Answer expire_all(Admin& admin, HttpRequest& request) {
+  const auto seconds = path_number(request, "seconds");
+  if (!seconds || *seconds < 0) co_return server_page(request, 404);
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  co_return co_await with_parts(admin, *name, [seconds](std::shared_ptr<Topic> topic) -> Answer {
+    for (const std::string& subscription : topic->subscription_names()) {
+      auto found = topic->subscription(subscription);
+      if (!found) continue;
+      Status expired = co_await found->expire(*seconds);
+      if (!expired) co_return expired;
+    }
+    co_return no_content();
+  });
+}
+
+Answer expire_to_id(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Refused);
+  if (body.refusal) co_return std::move(*body.refusal);
+  auto id = read_message_id(body.value);
+  if (!id) co_return refusal_of(id.status());
+  const MessageIdBody target = *id;
+  co_return co_await with_plain_subscription(
+      admin, request, "Expire message at position is not supported for partitioned-topic",
+      [target](std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription) -> Answer {
+        ManagedLedger* log = topic->managed_ledger();
+        ManagedCursor* cursor = subscription->cursor();
+        if (log == nullptr || cursor == nullptr) {
+          co_return Status::NotAllowed("Expire messages on a non-persistent topic is not allowed");
+        }
+        cursor->ack_cumulative(target.excluded ? log->previous(target.position) : target.position);
+        Status stored = co_await cursor->flush();
+        if (!stored) co_return stored;
+        co_return no_content();
+      });
+}
+
+Answer get_properties(Admin& admin, HttpRequest& request) {
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  auto parts = co_await parts_of(admin, *name);
+  if (!parts) co_return parts.status();
+  SubscriptionWork read = [](std::shared_ptr<Topic>,
+                             std::shared_ptr<Subscription> subscription) -> Answer {
+    json::object out;
+    if (const ManagedCursor* cursor = subscription->cursor()) {
+      for (const auto& [key, value] : cursor->properties()) out[key] = value;
+    }
+    co_return json_answer(out);
+  };
+  // All partitions have the same.
+  co_return co_await with_topic(
+      admin, parts->front(),
+      on_subscription(request.param("subscription"), *name, std::move(read)));
+}
+
+Answer set_properties(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  std::map<std::string, std::string> properties;
+  if (body.value.is_object()) {
+    for (const auto& member : body.value.get_object()) {
+      if (!member.value().is_string())
+        co_return refusal_of(Status::Protocol("properties are an object of texts"));
+      properties[std::string(member.key())] = std::string(member.value().get_string());
+    }
+  }
+  co_return co_await with_subscription(
+      admin, request,
+      [properties](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
+        ManagedCursor* cursor = subscription->cursor();
+        if (cursor == nullptr)
+          co_return Status::NotAllowed("a non-persistent subscription has no properties");
+        Status set = co_await cursor->set_properties(properties);
+        if (!set) co_return set;
+        co_return no_content();
+      });
+}
+
+Answer replicated(Admin& admin, HttpRequest& request) {
+  auto name = topic_of(request);
+  if (!name) co_return name.status();
+  auto parts = co_await parts_of(admin, *name);
+  if (!parts) co_return parts.status();
+  json::object out;
+  for (const TopicName& part : *parts) {
+    SubscriptionWork read = [&out, &part](std::shared_ptr<Topic>,
+                                          std::shared_ptr<Subscription> subscription) -> Answer {
+      out[part.full()] = subscription->stats().replicated;
+      co_return no_content();
+    };
+    auto answer = co_await with_topic(
+        admin, part, on_subscription(request.param("subscription"), *name, std::move(read)));
+    if (!answer) co_return answer;
+  }
+  co_return json_answer(out);
+}
+
+#define GM_TOPIC "/admin/v2/:domain/{tenant}/{namespace}/{topic}"
+#define GM_SUB GM_TOPIC "/subscription/{subscription}"
+constexpr AdminRoute kRoutes[] = {
+    {HttpMethod::Get, GM_TOPIC "/subscriptions", "Subscriptions of a topic", list},
+    {HttpMethod::Put, GM_SUB, "Create a subscription at a position", create},
+    {HttpMethod::Delete, GM_SUB, "Delete a subscription", remove},
+    {HttpMethod::Post, GM_SUB "/skip/{count}", "Skip messages", skip},
+    {HttpMethod::Post, GM_SUB "/skip_all", "Skip all messages", skip_all},
+    {HttpMethod::Post, GM_SUB "/resetcursor/{timestamp}", "Move a subscription to a time",
+     reset_to_time},
+    {HttpMethod::Post, GM_SUB "/resetcursor", "Move a subscription to a message", reset_to_id},
+    {HttpMethod::Post, GM_SUB "/expireMessages/{seconds}",
+     "Expire messages older than so many seconds", expire},
+    {HttpMethod::Post, GM_SUB "/expireMessages", "Expire messages up to one", expire_to_id},
+    {HttpMethod::Post, GM_TOPIC "/all_subscription/expireMessages/{seconds}",
+     "Expire messages older than so many seconds for all subscriptions", expire_all},
+    {HttpMethod::Get, GM_SUB "/properties", "Properties of a subscription", get_properties},
+    {HttpMethod::Put, GM_SUB "/properties", "Replace the properties of a subscription",
+     set_properties},
+    {HttpMethod::Get, GM_SUB "/replicatedSubscriptionStatus",
+     "Whether a subscription is replicated", replicated},
+};
+
+}  // namespace
+
+void add_subscription_routes(HttpRouter& router, Admin& admin) {
+  add_routes(router, admin, kRoutes);
+}
+
+}  // namespace geminga

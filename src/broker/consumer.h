@@ -128,7 +128,9 @@ class Consumer final : public Outbox::WritableListener {
   PositionMap<ParkedEntry> parked;
   Position parked_scanned;  // those before it were found waiting for a key
 
+  // What the client was last told; a second time would call its listener again.
   bool told_end_of_topic = false;
+  std::optional<bool> told_active;
 
  private:
   std::shared_ptr<Outbox> outbox_;

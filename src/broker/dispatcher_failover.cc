@@ -48,17 +48,18 @@ bool DispatcherFailover::choose_active() {
 }
 
 Status DispatcherFailover::add(std::shared_ptr<Consumer> consumer) {
-  Consumer* added = consumer.get();
   consumer->attach(this);
-  consumers_.push_back(std::move(consumer));
+  consumers_.push_back(consumer);
   if (choose_active()) {
     begin_change();
-    return Status::ok();
+  } else if (!changing_) {
+    // Clients know a consumer only once SUBSCRIBE was answered: tell it after that.
+    env_.shard.post([weak = weak_from_this(), consumer] {
+      auto self = weak.lock();
+      if (self && consumer->attached())
+        static_cast<DispatcherFailover*>(self.get())->tell(*consumer);
+    });
   }
-  // Clients know a consumer only once SUBSCRIBE was answered: tell it after that.
-  env_.shard.post([weak = weak_from_this(), id = added->id(), outbox = added->shared_outbox()] {
-    if (!weak.expired()) outbox->send_active_consumer_change(id, false);
-  });
   return Status::ok();
 }
 
@@ -101,9 +102,15 @@ void DispatcherFailover::finish_change() {
   changing_ = false;
   if (stopped() || active_ == nullptr) return;
   rewind();
-  for (auto& consumer : consumers_) {
-    consumer->outbox().send_active_consumer_change(consumer->id(), consumer.get() == active_);
-  }
+  for (auto& consumer : consumers_) tell(*consumer);
+}
+
+void DispatcherFailover::tell(Consumer& consumer) {
+  const bool active = &consumer == active_;
+  // Who will be active is told so when it starts.
+  if (consumer.told_active == active || (changing_ && active)) return;
+  consumer.told_active = active;
+  consumer.outbox().send_active_consumer_change(consumer.id(), active);
 }
 
 }  // namespace geminga

@@ -35,6 +35,7 @@ class DispatcherFailover final : public DispatcherExclusive {
   bool choose_active();
   void begin_change();
   void finish_change();
+  void tell(Consumer& consumer);
 
   Consumer* active_ = nullptr;
   bool changing_ = false;  // the timer runs

@@ -195,7 +195,7 @@ void DispatcherMultiple::unpark(Consumer& consumer, Position position) {
 bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& metadata,
                                        std::uint16_t slot, Verdict& verdict) {
   if (metadata.deliver_at_time <= now() || !env_.config.delayed_delivery) return false;
-  if (delayed_.size() >= env_.config.max_delayed_in_memory) {
+  if (delayed_full()) {
     verdict = Verdict::NoRoom;
     return true;
   }
@@ -257,7 +257,7 @@ void DispatcherMultiple::serve(Source source) {
 }
 
 void DispatcherMultiple::serve_log() {
-  while (!out_of_budget() && any_ready()) {
+  while (!out_of_budget() && any_ready() && !nothing_fits()) {
     const Position from = next_from_log();
     if (!readable(from)) {
       announce_end_of_topic();
@@ -387,7 +387,7 @@ WaitReason DispatcherMultiple::why_waiting() const {
   if (!log_left)
     return replay_.empty() || replay_waits() ? WaitReason::KeysInUse : WaitReason::None;
   if (look_ahead_full()) return WaitReason::LookAheadFull;
-  if (delayed_.size() >= env_.config.max_delayed_in_memory) return WaitReason::DelayedIndexFull;
+  if (delayed_full()) return WaitReason::DelayedIndexFull;
   return WaitReason::None;
 }
 

@@ -91,6 +91,9 @@ class DispatcherMultiple : public Dispatcher {
     return limit > 0 && env_.durable && unacked_ >= limit;
   }
   std::size_t look_ahead_limit() const;
+  bool delayed_full() const { return delayed_.size() >= env_.config.max_delayed_in_memory; }
+  // Then the log is not read: what came could find no place, and would be read again and again.
+  bool nothing_fits() const { return look_ahead_full() || delayed_full(); }
   Consumer* holder_of(Consumer& first, Position position);
   std::optional<PendingAck> release(Consumer& consumer, Position position);
   void forget_queued(Position position);

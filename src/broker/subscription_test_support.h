@@ -265,6 +265,7 @@ class TestCursor final : public ManagedCursor {
     const Entry* entry = ledger_.at(p);
     if (entry == nullptr || is_acked(p)) return false;
     auto& bits = partly_[p];
+    const bool fresh = bits.empty();
     if (bits.empty()) {
       for (std::uint32_t left = entry->messages; left > 0; left -= std::min(left, 64U)) {
         bits.push_back(left >= 64 ? ~0ULL : (1ULL << left) - 1);
@@ -279,6 +280,7 @@ class TestCursor final : public ManagedCursor {
       any |= bits[i] != 0;
     }
     if (newly != nullptr) *newly = changed;
+    if (changed == 0 && fresh) partly_.erase(p);
     return any ? false : ack(p, 0);
   }
   void ack_cumulative(Position p) override {

@@ -232,6 +232,7 @@ class Oracle:
         begin = time.monotonic()
         done = self._script("start")
         if done.returncode != 0:
+            self._script("stop")
             raise BrokerError(f"the oracle did not start: {done.stdout}{done.stderr}")
         self.start_seconds = time.monotonic() - begin
         self.pid = int(done.stdout.rsplit("pid", 1)[1])

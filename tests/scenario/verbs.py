@@ -3,6 +3,8 @@ import inspect
 import re
 import time
 
+import pulsar
+
 import world as w
 
 VERBS = {}
@@ -29,12 +31,12 @@ def execute(world, words):
 
 
 def eventually(check, seconds=w.WAIT):
-    """Calls check() until it raises no Mismatch; its last Mismatch when the time is over."""
+    """Calls check() until it raises no Mismatch and no error of the client; the last of them when the time is over."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return check()
-        except w.Mismatch:
+        except (w.Mismatch, pulsar.PulsarException):
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.05)

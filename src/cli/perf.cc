@@ -212,8 +212,8 @@ int run_load(const PerfOptions& options) {
 
   LoadReport report;
   report.client_cpu_seconds = cpu_seconds() - cpu_before;
-  report.totals = totals_of(workers);
   for (const auto& worker : workers) report.results.merge(worker->finish(Millis(1000)));
+  report.totals = totals_of(workers);
   const LoadResults& r = report.results;
   report.window_seconds = static_cast<double>(end_ns - start_ns) / 1e9;
   report.produce_seconds =

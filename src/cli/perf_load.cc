@@ -212,7 +212,7 @@ void LoadWorker::start(std::int64_t start_ns, std::int64_t window_ns) {
     start_ns_ = start_ns;
     window_ns_ = window_ns;
     sending_ = !targets_.empty();
-    pump();
+    pump_at(start_ns);
   });
 }
 
@@ -238,17 +238,20 @@ void LoadWorker::pump() {
     if (rate_ > 0) {
       due = start_ns_ + static_cast<std::int64_t>(static_cast<double>(next_) * 1e9 / rate_);
       if (due > now) {
-        due_timer_.expires_at(asio::steady_timer::time_point(std::chrono::nanoseconds(due)));
-        due_timer_.async_wait([this](boost::system::error_code error) {
-          if (!error) pump();
-        });
-        return;
+        return pump_at(due);
       }
     }
     if (turn == kMostPerTurn) return resume_soon();
     if (due >= window_ns_) results_.lateness.record(now - due);
     if (!send_one(due)) return;
   }
+}
+
+void LoadWorker::pump_at(std::int64_t due_ns) {
+  due_timer_.expires_at(asio::steady_timer::time_point(std::chrono::nanoseconds(due_ns)));
+  due_timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) pump();
+  });
 }
 
 void LoadWorker::resume_soon() {
@@ -299,7 +302,7 @@ void LoadWorker::on_receipt(std::size_t target, const client::Receipt& receipt) 
     results_.last_acknowledged_ns = now;
     interval_.publish.record(now - due);
     if (due >= window_ns_) results_.publish.record(now - due);
-  } else {
+  } else if (!closing_) {  // else it was told as unanswered
     bump(counters_.failed);
     count_error(receipt.status, 1);
   }

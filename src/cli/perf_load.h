@@ -109,6 +109,7 @@ class LoadWorker {
   T ask(std::function<Task<T>()> question);
 
   void pump();
+  void pump_at(std::int64_t due_ns);
   bool send_one(std::int64_t due_ns);
   void resume_soon();
   void on_receipt(std::size_t target, const client::Receipt& receipt);

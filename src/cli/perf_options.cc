@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <utility>
 
 #include "cli/exit_codes.h"
 
@@ -13,16 +13,35 @@ namespace {
 
 using client::SubscriptionType;
 
-const std::map<std::string, SubscriptionType> kTypes = {
+constexpr std::pair<const char*, SubscriptionType> kTypes[] = {
     {"exclusive", SubscriptionType::Exclusive},
     {"shared", SubscriptionType::Shared},
     {"failover", SubscriptionType::Failover},
     {"key_shared", SubscriptionType::KeyShared}};
-const std::map<std::string, Codec> kCodecs = {{"none", Codec::None},
-                                              {"lz4", Codec::Lz4},
-                                              {"zlib", Codec::Zlib},
-                                              {"zstd", Codec::Zstd},
-                                              {"snappy", Codec::Snappy}};
+constexpr std::pair<const char*, Codec> kCodecs[] = {{"none", Codec::None},
+                                                     {"lz4", Codec::Lz4},
+                                                     {"zlib", Codec::Zlib},
+                                                     {"zstd", Codec::Zstd},
+                                                     {"snappy", Codec::Snappy}};
+
+// An option whose value is one of the names in `table`.
+template <typename T, std::size_t N>
+void add_choice(CLI::App& app, const std::string& name, T& out,
+                const std::pair<const char*, T> (&table)[N]) {
+  std::string names;
+  for (const auto& [text, value] : table) names += (names.empty() ? "" : ", ") + std::string(text);
+  app.add_option_function<std::string>(
+      name,
+      [&out, &table, name, names](const std::string& given) {
+        for (const auto& [text, value] : table) {
+          if (CLI::detail::to_lower(given) != text) continue;
+          out = value;
+          return;
+        }
+        throw CLI::ValidationError(name, "'" + given + "' is none of " + names);
+      },
+      names);
+}
 
 struct Mode {
   PerfMode mode;
@@ -101,8 +120,7 @@ void add_produce(CLI::App& app, PerfOptions& o) {
       ->capture_default_str()
       ->check(not_negative());
   app.add_option("--batch-bytes", o.batch_bytes, "most bytes of a batch")->capture_default_str();
-  app.add_option("--compression", o.compression, "none, lz4, zlib, zstd, snappy")
-      ->transform(CLI::CheckedTransformer(kCodecs, CLI::ignore_case));
+  add_choice(app, "--compression", o.compression, kCodecs);
   app.add_option("--key-count", o.key_count,
                  "give messages one of so many keys in turn (0: no key)");
 }
@@ -119,8 +137,7 @@ void add_consume(CLI::App& app, PerfOptions& o) {
 void add_subscription(CLI::App& app, PerfOptions& o) {
   app.add_option("--subscription", o.subscription, "name of the subscription")
       ->capture_default_str();
-  app.add_option("--type", o.subscription_type, "exclusive, shared, failover, key_shared")
-      ->transform(CLI::CheckedTransformer(kTypes, CLI::ignore_case));
+  add_choice(app, "--type", o.subscription_type, kTypes);
   app.add_flag("--from-earliest", o.from_earliest,
                "a new subscription starts at the first message");
 }

@@ -28,6 +28,11 @@ class DelayedIndex {
     heap_.push_back(item);
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
+  template <typename F>
+  void erase_if(F drop) {
+    std::erase_if(heap_, drop);
+    std::make_heap(heap_.begin(), heap_.end(), later);
+  }
   // Not empty.
   Item pop() {
     std::pop_heap(heap_.begin(), heap_.end(), later);

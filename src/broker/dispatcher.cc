@@ -201,15 +201,17 @@ Dispatcher::Remaining Dispatcher::remaining(const Entry& entry) const {
 }
 
 void Dispatcher::send(Consumer& consumer, const Entry& entry, const Remaining& remaining) {
+  // Counts and epochs belong to different types, as in Pulsar: who rewinds has no counts.
+  const bool counted = type_ == SubscriptionType::Shared || type_ == SubscriptionType::KeyShared;
   const std::uint32_t* redelivered =
-      env_.redeliveries.empty() ? nullptr : env_.redeliveries.find(entry.position);
+      counted && !env_.redeliveries.empty() ? env_.redeliveries.find(entry.position) : nullptr;
   Delivery delivery;
   delivery.consumer_id = consumer.id();
   delivery.position = entry.position;
   delivery.partition = partition_;
   delivery.redelivery_count = redelivered == nullptr ? 0 : *redelivered;
   delivery.ack_set = remaining.ack_set;
-  delivery.consumer_epoch = consumer.epoch();
+  if (!counted) delivery.consumer_epoch = consumer.epoch();
   consumer.send(delivery, entry.data, remaining.messages, turn_ms_);
   spend(entry.data.size());
   SubscriptionCounters& counters = env_.counters;

@@ -135,6 +135,9 @@ void DispatcherMultiple::mark_delete_moved() {
   }
   replay_.erase_if(
       [&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
+  delayed_.erase_if(
+      [&](const DelayedIndex::Item& item) { return env_.cursor.is_acked(item.position); });
+  arm_timer();
   Dispatcher::mark_delete_moved();
 }
 

@@ -73,7 +73,7 @@ class TestCursor;
 
 // Ledgers of a few entries each, all in memory. With `cold_percent` a part of the reads is not
 // served at once.
-class TestLedger final : public ManagedLedger {
+class TestLedger : public ManagedLedger {
  public:
   explicit TestLedger(Shard& shard, std::int64_t entries_per_ledger = 1'000'000)
       : shard_(shard), entries_per_ledger_(entries_per_ledger) {}

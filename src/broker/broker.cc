@@ -43,10 +43,11 @@ Task<Status> Broker::open() {
   GM_CO_RETURN_IF_ERROR(co_await metadata_.remove(node->path));
   for (auto& topics : topic_shards_) {
     TopicShard* shard = topics.get();
-    co_await on_shard(shard->shard(), [shard]() -> Task<void> {
+    auto work = [shard]() -> Task<void> {
       shard->start();
       co_return;
-    });
+    };
+    co_await on_shard(shard->shard(), std::move(work));
   }
   co_return Status::ok();
 }
@@ -55,7 +56,8 @@ Task<Status> Broker::close() {
   Status first;
   for (auto& topics : topic_shards_) {
     TopicShard* shard = topics.get();
-    Status status = co_await on_shard(shard->shard(), [shard] { return shard->close(); });
+    auto work = [shard] { return shard->close(); };
+    Status status = co_await on_shard(shard->shard(), std::move(work));
     if (!status && first.is_ok()) first = std::move(status);
   }
   co_return first;
@@ -93,9 +95,8 @@ std::shared_ptr<Topic> Broker::loaded_topic(const TopicName& name) {
 Task<Result<bool>> Broker::topic_exists(TopicName name) {
   if (name.persistent())
     co_return co_await managed_ledger_exists(metadata_, name.managed_ledger_name());
-  co_return co_await on_shard(shard_of(name), [this, name]() -> Task<Result<bool>> {
-    co_return loaded_topic(name) != nullptr;
-  });
+  auto work = [this, name]() -> Task<Result<bool>> { co_return loaded_topic(name) != nullptr; };
+  co_return co_await on_shard(shard_of(name), std::move(work));
 }
 
 Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {

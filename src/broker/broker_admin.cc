@@ -27,7 +27,7 @@ Task<Status> Broker::create_topic(TopicName name, std::map<std::string, std::str
     if (!count) co_return count.status();
     if (*count > 0) co_return already_exists();
   }
-  co_return co_await call_on(shard_of(name), [this, name, properties]() -> Task<Status> {
+  auto work = [this, name, properties]() -> Task<Status> {
     TopicOptions options;
     options.create_if_missing = true;
     const Result<std::shared_ptr<Topic>> topic = co_await this->topic(name, options);
@@ -37,19 +37,22 @@ Task<Status> Broker::create_topic(TopicName name, std::map<std::string, std::str
     auto all = ledger->properties();
     for (const auto& [key, value] : properties) all[key] = value;
     co_return co_await ledger->set_properties(std::move(all));
-  });
+  };
+  co_return co_await call_on(shard_of(name), std::move(work));
 }
 
 Task<Status> Broker::delete_topic(TopicName name, bool force) {
-  co_return co_await call_on(shard_of(name), [this, name, force]() -> Task<Status> {
+  auto work = [this, name, force]() -> Task<Status> {
     return topic_shards_[shard_of(name).id()]->remove(name, force);
-  });
+  };
+  co_return co_await call_on(shard_of(name), std::move(work));
 }
 
 Task<Status> Broker::unload_topic(TopicName name) {
-  co_return co_await call_on(shard_of(name), [this, name]() -> Task<Status> {
+  auto work = [this, name]() -> Task<Status> {
     return topic_shards_[shard_of(name).id()]->unload(name);
-  });
+  };
+  co_return co_await call_on(shard_of(name), std::move(work));
 }
 
 Task<Status> Broker::create_partitioned_topic(TopicName name, std::int32_t partitions,
@@ -92,7 +95,7 @@ Task<Status> Broker::update_partitions(TopicName name, std::int32_t partitions) 
   // missed.
   const TopicName first = name.partition(0);
   using Names = std::vector<std::string>;
-  const Names subscriptions = co_await call_on(shard_of(first), [this, first]() -> Task<Names> {
+  auto work = [this, first]() -> Task<Names> {
     TopicOptions options;
     options.create_if_missing = true;
     const auto topic = co_await this->topic(first, options);
@@ -105,22 +108,23 @@ Task<Status> Broker::update_partitions(TopicName name, std::int32_t partitions) 
       }
     }
     co_return names;
-  });
+  };
+  const Names subscriptions = co_await call_on(shard_of(first), std::move(work));
   for (std::int32_t i = *before; i < partitions; ++i) {
     const TopicName partition = name.partition(i);
     const Status created = co_await create_topic(partition, {});
     if (!created && !created.is(ErrorCode::Conflict)) co_return created;
-    GM_CO_RETURN_IF_ERROR(
-        co_await call_on(shard_of(partition), [this, partition, subscriptions]() -> Task<Status> {
-          const auto topic = co_await this->topic(partition, TopicOptions());
-          if (!topic) co_return topic.status();
-          for (const std::string& subscription : subscriptions) {
-            const Status made =
-                co_await (*topic)->create_subscription(subscription, Position::earliest(), {});
-            if (!made && !made.is(ErrorCode::AlreadyExists)) co_return made;
-          }
-          co_return Status::ok();
-        }));
+    auto work2 = [this, partition, subscriptions]() -> Task<Status> {
+      const auto topic = co_await this->topic(partition, TopicOptions());
+      if (!topic) co_return topic.status();
+      for (const std::string& subscription : subscriptions) {
+        const Status made =
+            co_await (*topic)->create_subscription(subscription, Position::earliest(), {});
+        if (!made && !made.is(ErrorCode::AlreadyExists)) co_return made;
+      }
+      co_return Status::ok();
+    };
+    GM_CO_RETURN_IF_ERROR(co_await call_on(shard_of(partition), std::move(work2)));
   }
   co_return Status::ok();
 }
@@ -161,14 +165,15 @@ Task<Result<std::vector<std::string>>> Broker::list_topics(std::string name_spac
     for (auto& topics_of_shard : topic_shards_) {
       TopicShard* shard = topics_of_shard.get();
       using Names = std::vector<TopicName>;
-      const Names names = co_await on_shard(shard->shard(), [shard, name_space]() -> Task<Names> {
+      auto work = [shard, name_space]() -> Task<Names> {
         Names found;
         for (const auto& topic : shard->all()) {
           if (!topic->name().persistent() && topic->name().ns() == name_space)
             found.push_back(topic->name());
         }
         co_return found;
-      });
+      };
+      const Names names = co_await on_shard(shard->shard(), std::move(work));
       for (const TopicName& name : names) add(name);
     }
   }
@@ -180,12 +185,13 @@ Task<std::vector<Broker::TopicSnapshot>> Broker::topic_snapshots() {
   for (auto& topics_of_shard : topic_shards_) {
     TopicShard* shard = topics_of_shard.get();
     using Snapshots = std::vector<TopicSnapshot>;
-    Snapshots some = co_await on_shard(shard->shard(), [shard]() -> Task<Snapshots> {
+    auto work = [shard]() -> Task<Snapshots> {
       Snapshots found;
       for (const auto& topic : shard->all())
         found.push_back({topic->name().full(), topic->stats()});
       co_return found;
-    });
+    };
+    Snapshots some = co_await on_shard(shard->shard(), std::move(work));
     std::move(some.begin(), some.end(), std::back_inserter(snapshots));
   }
   co_return snapshots;

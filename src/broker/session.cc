@@ -273,7 +273,7 @@ void Session::release_slots() {
   for (auto& [shard, slots] : by_shard) {
     auto owned = std::make_shared<OfShard>(std::move(slots));
     spawn(shard_, gate_, [shard = shard, owned]() mutable -> Task<void> {
-      co_await call_on(*shard, [owned = std::move(owned)]() mutable -> Task<bool> {
+      auto work = [owned = std::move(owned)]() mutable -> Task<bool> {
         for (ConsumerSlot& slot : owned->consumers)
           slot.subscription->remove_consumer(slot.consumer);
         for (ProducerSlot& slot : owned->producers)
@@ -281,7 +281,8 @@ void Session::release_slots() {
         owned->consumers.clear();
         owned->producers.clear();
         co_return true;
-      });
+      };
+      co_await call_on(*shard, std::move(work));
     });
   }
 }

@@ -236,11 +236,12 @@ void ShardOutbox::remove_writable_listener(WritableListener* listener) {
 
 Task<bool> ShardOutbox::probe_alive(std::chrono::milliseconds timeout) {
   auto link = link_;
-  co_return co_await on_shard(link->shard, [link, timeout]() -> Task<bool> {
+  auto work = [link, timeout]() -> Task<bool> {
     if (link->session == nullptr) co_return false;
     auto session = link->session->shared_from_this();
     co_return co_await session->probe_alive(timeout);
-  });
+  };
+  co_return co_await on_shard(link->shard, std::move(work));
 }
 
 }  // namespace geminga

@@ -93,8 +93,8 @@ Task<void> BinaryServer::stop() {
   co_await stop_accepting();
   for (unsigned i = 0; i < shards_.size(); ++i) {
     ConnectionShard* shard = shards_[i].get();
-    co_await on_shard(broker_.runtime().shard(i),
-                      [shard]() -> Task<void> { co_await shard->close(); });
+    auto work = [shard]() -> Task<void> { co_await shard->close(); };
+    co_await on_shard(broker_.runtime().shard(i), std::move(work));
   }
 }
 

@@ -392,7 +392,7 @@ Task<void> HttpServer::stop() {
   for (auto& owned : sides_) {
     Side* side = owned.get();
     const Millis patience = options_.stop_timeout;
-    co_await on_shard(side->shard, [side, patience]() -> Task<void> {
+    auto work = [side, patience]() -> Task<void> {
       Side& here = *side;
       Error ec;
       here.stopping = true;
@@ -404,7 +404,8 @@ Task<void> HttpServer::stop() {
       while (here.gate.inside() != 0 && monotonic_ns() < until) co_await sleep_for(Millis(5));
       for (Connection* connection : here.connections) connection->stream.socket().close(ec);
       co_await here.gate.close();
-    });
+    };
+    co_await on_shard(side->shard, std::move(work));
   }
 }
 

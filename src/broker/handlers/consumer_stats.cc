@@ -28,15 +28,14 @@ Task<void> handle_consumer_stats(std::shared_ptr<Session> session,
     session->reply(answer);
     co_return;
   }
-  const Answer stats =
-      co_await call_on(*slot->shard,
-                       [subscription = slot->subscription, consumer = slot->consumer,
-                        topic = slot->topic]() -> Task<Answer> {
-                         Answer found;
-                         found.consumer = subscription->stats_of(*consumer);
-                         found.subscription = subscription->stats();
-                         co_return found;
-                       });
+  auto work = [subscription = slot->subscription, consumer = slot->consumer,
+               topic = slot->topic]() -> Task<Answer> {
+    Answer found;
+    found.consumer = subscription->stats_of(*consumer);
+    found.subscription = subscription->stats();
+    co_return found;
+  };
+  const Answer stats = co_await call_on(*slot->shard, std::move(work));
   response.set_msgrateout(stats.consumer.msg_rate_out);
   response.set_msgthroughputout(stats.consumer.msg_throughput_out);
   response.set_msgrateredeliver(stats.consumer.msg_rate_redeliver);

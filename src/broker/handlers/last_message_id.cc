@@ -36,10 +36,10 @@ Task<void> handle_last_message_id(std::shared_ptr<Session> session,
     session->reply_error(request.request_id(), Status::Metadata("Consumer not found"));
     co_return;
   }
-  const Result<Answer> found = co_await call_on(
-      *slot->shard, [topic = slot->topic, subscription = slot->subscription]() mutable {
-        return find(std::move(topic), std::move(subscription));
-      });
+  auto work = [topic = slot->topic, subscription = slot->subscription]() mutable {
+    return find(std::move(topic), std::move(subscription));
+  };
+  const Result<Answer> found = co_await call_on(*slot->shard, std::move(work));
   if (!found) co_return session->reply_error(request.request_id(), found.status());
   pulsar::proto::BaseCommand answer;
   answer.set_type(pulsar::proto::BaseCommand::GET_LAST_MESSAGE_ID_RESPONSE);

@@ -56,11 +56,12 @@ Task<Result<Created>> create(Broker* broker, TopicName name, ProducerRequest req
 // The client is gone, or has given up: nobody wants what was created.
 Task<void> discard(Shard* shard, Created created) {
   auto owned = std::make_shared<Created>(std::move(created));
-  co_await call_on(*shard, [owned = std::move(owned)]() mutable -> Task<bool> {
+  auto work = [owned = std::move(owned)]() mutable -> Task<bool> {
     co_await owned->topic->remove_producer(owned->grant.producer);
     owned.reset();
     co_return true;
-  });
+  };
+  co_await call_on(*shard, std::move(work));
 }
 
 }  // namespace
@@ -95,11 +96,11 @@ Task<void> handle_producer(std::shared_ptr<Session> session, BaseCommand command
   const std::uint64_t generation = session->next_generation();
   session->producers()[id].generation = generation;
 
-  Result<Created> created = co_await call_on(
-      shard,
-      [&broker, name = *name, request = std::move(request), schema = std::move(*schema)]() mutable {
-        return create(&broker, std::move(name), std::move(request), std::move(schema));
-      });
+  auto work = [&broker, name = *name, request = std::move(request),
+               schema = std::move(*schema)]() mutable {
+    return create(&broker, std::move(name), std::move(request), std::move(schema));
+  };
+  Result<Created> created = co_await call_on(shard, std::move(work));
 
   Session::ProducerSlot* slot = session->producer(id, generation);
   if (!created) {
@@ -141,11 +142,12 @@ Task<void> handle_close_producer(std::shared_ptr<Session> session, BaseCommand c
     if (ready) {
       Shard* shard = slot.shard;
       auto owned = std::make_shared<Session::ProducerSlot>(std::move(slot));
-      co_await call_on(*shard, [owned = std::move(owned)]() mutable -> Task<bool> {
+      auto work = [owned = std::move(owned)]() mutable -> Task<bool> {
         co_await owned->topic->remove_producer(owned->producer);
         owned.reset();
         co_return true;
-      });
+      };
+      co_await call_on(*shard, std::move(work));
     }
   }
   session->reply_success(command.close_producer().request_id());

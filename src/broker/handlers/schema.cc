@@ -22,9 +22,10 @@ void fail(Response& response, ErrorCode code, const std::string& message) {
 using Found = Result<std::optional<StoredSchema>>;
 
 Task<Found> find(Broker* broker, TopicName name, std::optional<std::int64_t> version) {
-  co_return co_await call_on(broker->schema_shard(name), [broker, name, version]() -> Task<Found> {
+  auto work = [broker, name, version]() -> Task<Found> {
     return broker->schemas(name).get(name.schema_id(), version);
-  });
+  };
+  co_return co_await call_on(broker->schema_shard(name), std::move(work));
 }
 
 }  // namespace

@@ -23,19 +23,20 @@ Result<std::optional<SchemaData>> schema_of_client(const pulsar::proto::Schema* 
 }
 
 Task<Result<std::string>> put_schema(Broker& broker, TopicName name, SchemaData schema) {
-  const Result<std::int64_t> version = co_await call_on(
-      broker.schema_shard(name), [&broker, name, schema = std::move(schema)]() mutable {
-        return broker.schemas(name).put(name.schema_id(), std::move(schema));
-      });
+  auto work = [&broker, name, schema = std::move(schema)]() mutable {
+    return broker.schemas(name).put(name.schema_id(), std::move(schema));
+  };
+  const Result<std::int64_t> version = co_await call_on(broker.schema_shard(name), std::move(work));
   if (!version) co_return version.status();
   co_return encode_schema_version(*version);
 }
 
 Task<Status> put_consumer_schema(Broker& broker, TopicName name, SchemaData schema, bool idle) {
   using Found = Result<std::optional<StoredSchema>>;
-  const Found latest = co_await call_on(
-      broker.schema_shard(name),
-      [&broker, name]() -> Task<Found> { return broker.schemas(name).latest(name.schema_id()); });
+  auto work = [&broker, name]() -> Task<Found> {
+    return broker.schemas(name).latest(name.schema_id());
+  };
+  const Found latest = co_await call_on(broker.schema_shard(name), std::move(work));
   if (!latest) co_return latest.status();
   if (latest->has_value()) co_return Status::ok();
   if (!idle) co_return Status::IncompatibleSchema("Topic does not have schema to check");

@@ -56,12 +56,12 @@ Task<void> handle_seek(std::shared_ptr<Session> session, pulsar::proto::BaseComm
     session->reply_error(request.request_id(), Status::Metadata("Consumer not found"));
     co_return;
   }
-  const Status status = co_await call_on(
-      *slot->shard, [topic = slot->topic, subscription = slot->subscription, outbox = slot->outbox,
-                     request_id = request.request_id(), target = std::move(target)]() mutable {
-        return seek(std::move(topic), std::move(subscription), std::move(outbox), request_id,
-                    std::move(target));
-      });
+  auto work = [topic = slot->topic, subscription = slot->subscription, outbox = slot->outbox,
+               request_id = request.request_id(), target = std::move(target)]() mutable {
+    return seek(std::move(topic), std::move(subscription), std::move(outbox), request_id,
+                std::move(target));
+  };
+  const Status status = co_await call_on(*slot->shard, std::move(work));
   if (!status) {
     session->reply_error(request.request_id(),
                          Status::Unknown("Error when resetting subscription: " + status.message()));

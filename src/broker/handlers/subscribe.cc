@@ -123,15 +123,15 @@ Task<Result<Created>> create(Broker* broker, TopicName name, SubscribeRequest re
 
 Task<void> discard(Shard* shard, std::shared_ptr<Subscription> subscription,
                    std::shared_ptr<Consumer> consumer, std::shared_ptr<Topic> topic) {
-  co_await call_on(*shard,
-                   [subscription = std::move(subscription), consumer = std::move(consumer),
-                    topic = std::move(topic)]() mutable -> Task<bool> {
-                     subscription->remove_consumer(consumer);
-                     consumer.reset();
-                     subscription.reset();
-                     topic.reset();
-                     co_return true;
-                   });
+  auto work = [subscription = std::move(subscription), consumer = std::move(consumer),
+               topic = std::move(topic)]() mutable -> Task<bool> {
+    subscription->remove_consumer(consumer);
+    consumer.reset();
+    subscription.reset();
+    topic.reset();
+    co_return true;
+  };
+  co_await call_on(*shard, std::move(work));
 }
 
 }  // namespace
@@ -164,12 +164,12 @@ Task<void> handle_subscribe(std::shared_ptr<Session> session, BaseCommand comman
   const std::uint64_t generation = session->next_generation();
   session->consumers()[id].generation = generation;
 
-  Result<Created> created =
-      co_await call_on(shard, [&broker, name = *name, request = std::move(request),
-                               may_create = subscribe.force_topic_creation(),
-                               schema = std::move(*schema)]() mutable {
-        return create(&broker, std::move(name), std::move(request), may_create, std::move(schema));
-      });
+  auto work = [&broker, name = *name, request = std::move(request),
+               may_create = subscribe.force_topic_creation(),
+               schema = std::move(*schema)]() mutable {
+    return create(&broker, std::move(name), std::move(request), may_create, std::move(schema));
+  };
+  Result<Created> created = co_await call_on(shard, std::move(work));
 
   Session::ConsumerSlot* slot = session->consumer(id, generation);
   if (!created) {

@@ -31,11 +31,11 @@ Task<void> handle_unsubscribe(std::shared_ptr<Session> session,
   }
   const std::uint64_t generation = slot->generation;
   Shard* shard = slot->shard;
-  const Status status =
-      co_await call_on(*shard, [topic = slot->topic, subscription = slot->subscription,
-                                consumer = slot->consumer, force = request.force()]() mutable {
-        return unsubscribe(std::move(topic), std::move(subscription), std::move(consumer), force);
-      });
+  auto work = [topic = slot->topic, subscription = slot->subscription, consumer = slot->consumer,
+               force = request.force()]() mutable {
+    return unsubscribe(std::move(topic), std::move(subscription), std::move(consumer), force);
+  };
+  const Status status = co_await call_on(*shard, std::move(work));
   if (!status) {
     session->reply_error(request.request_id(), status);
     co_return;

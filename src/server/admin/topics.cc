@@ -38,12 +38,6 @@ Result<Texts> texts_of(const json::value& value) {
   return texts;
 }
 
-json::object json_of(const Texts& texts) {
-  json::object out;
-  for (const auto& [key, value] : texts) out[key] = value;
-  return out;
-}
-
 // Is the name taken, by a topic or a partitioned one?
 Task<Result<bool>> taken(Admin& admin, TopicName name) {
   auto partitions = co_await admin.broker.partition_count(name);

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include "PulsarApi.pb.h"
+#include "base/iso_time.h"
 #include "base/clock.h"
 
 namespace geminga {
@@ -58,11 +59,6 @@ pulsar::proto::BaseCommand producer_success(std::uint64_t request_id, const std:
   if (grant.topic_epoch) success.set_topic_epoch(*grant.topic_epoch);
   success.set_producer_ready(grant.ready);
   return command;
-}
-
-std::string iso_time(std::int64_t ms) {
-  const auto seconds = static_cast<std::time_t>(ms / 1000);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), ms % 1000);
 }
 
 }  // namespace geminga

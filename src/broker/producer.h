@@ -72,7 +72,4 @@ pulsar::proto::BaseCommand producer_success(std::uint64_t request_id, const std:
                                             const ProducerGrant& grant,
                                             const std::string& schema_version);
 
-// ISO-8601 in UTC with milliseconds, as stats show times ("2026-01-31T12:00:00.123Z").
-std::string iso_time(std::int64_t ms);
-
 }  // namespace geminga

@@ -307,27 +307,6 @@ void add(SubscriptionStats& to, const SubscriptionStats& from) {
 
 }  // namespace
 
-std::string iso_time(std::int64_t ms) {
-  std::int64_t seconds = ms / 1000;
-  std::int64_t rest = ms % 1000;
-  if (rest < 0) {
-    rest += 1000;
-    --seconds;
-  }
-  const std::time_t time = seconds;
-  std::tm parts{};
-  gmtime_r(&time, &parts);
-  std::string out =
-      fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                  parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-  if (rest != 0) {
-    out += fmt::format(".{:03}", rest);
-    while (out.back() == '0') out.pop_back();
-  }
-  out += 'Z';
-  return out;
-}
-
 json::object topic_stats_json(const TopicStats& stats, const TopicContext& context,
                               const StatsQuery& query) {
   return document(stats, context, query, Form::Single, false);

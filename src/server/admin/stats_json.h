@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/iso_time.h"
 #include "broker/topic.h"
 
 namespace geminga {
-
-// "2026-11-30T17:26:36.65Z": ISO-8601, fraction without trailing zeros, as Java prints it.
-std::string iso_time(std::int64_t ms);
 
 struct StatsQuery {
   bool subscription_backlog_size = true;

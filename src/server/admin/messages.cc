@@ -180,12 +180,13 @@ Answer with_log(Admin& admin, HttpRequest& request, std::string refusal, LogWork
     if (!count) co_return count.status();
     if (*count > 0) co_return Status::NotAllowed(refusal);
   }
-  co_return co_await with_topic(admin, *name, [work](std::shared_ptr<Topic> topic) -> Answer {
+  auto work2 = [work](std::shared_ptr<Topic> topic) -> Answer {
     if (topic->managed_ledger() == nullptr) {
       co_return Status::NotAllowed("This operation on a non-persistent topic is not allowed");
     }
     co_return co_await work(topic, *topic->managed_ledger());
-  });
+  };
+  co_return co_await with_topic(admin, *name, std::move(work2));
 }
 
 std::size_t max_payload(const Admin& admin) {
@@ -201,21 +202,21 @@ Answer peek(Admin& admin, HttpRequest& request) {
   }
   const std::string name = request.param("subscription");
   const std::size_t limit = max_payload(admin);
-  co_return co_await with_log(
-      admin, request, "Peek messages on a partitioned topic is not allowed",
-      [nth, name, limit](std::shared_ptr<Topic> topic, ManagedLedger& log) -> Answer {
-        auto subscription = topic->subscription(name);
-        if (!subscription) {
-          co_return Status::SubscriptionNotFound(
-              fmt::format("Subscription {} not found for topic {}", name, topic->name().full()));
-        }
-        const ManagedCursor& cursor = *subscription->cursor();
-        Position position = cursor.first_unacked();
-        for (std::int64_t i = 1; i < *nth && log.exists(position); ++i) {
-          position = cursor.next_unacked(log.next(position));
-        }
-        co_return co_await read_message(log, position, limit, "Message not found");
-      });
+  auto work = [nth, name, limit](std::shared_ptr<Topic> topic, ManagedLedger& log) -> Answer {
+    auto subscription = topic->subscription(name);
+    if (!subscription) {
+      co_return Status::SubscriptionNotFound(
+          fmt::format("Subscription {} not found for topic {}", name, topic->name().full()));
+    }
+    const ManagedCursor& cursor = *subscription->cursor();
+    Position position = cursor.first_unacked();
+    for (std::int64_t i = 1; i < *nth && log.exists(position); ++i) {
+      position = cursor.next_unacked(log.next(position));
+    }
+    co_return co_await read_message(log, position, limit, "Message not found");
+  };
+  co_return co_await with_log(admin, request, "Peek messages on a partitioned topic is not allowed",
+                              std::move(work));
 }
 
 Answer by_id(Admin& admin, HttpRequest& request) {
@@ -224,11 +225,11 @@ Answer by_id(Admin& admin, HttpRequest& request) {
   if (!ledger || !entry) co_return server_page(request, 404);
   const Position position{*ledger, *entry};
   const std::size_t limit = max_payload(admin);
-  co_return co_await with_log(
-      admin, request, "GetMessageById is not allowed on partitioned-topic",
-      [position, limit](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
-        co_return co_await read_message(log, position, limit, "Message id not found");
-      });
+  auto work = [position, limit](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
+    co_return co_await read_message(log, position, limit, "Message id not found");
+  };
+  co_return co_await with_log(admin, request, "GetMessageById is not allowed on partitioned-topic",
+                              std::move(work));
 }
 
 // The n-th entry from the start or the end; the last or first if there are fewer.
@@ -242,36 +243,35 @@ Answer examine(Admin& admin, HttpRequest& request) {
       std::max<std::int64_t>(1, request.query_number("messagePosition").value_or(1));
   const bool earliest = from == "earliest";
   const std::size_t limit = max_payload(admin);
+  auto work = [earliest, nth, limit](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
+    const std::int64_t total = log.total_entries();
+    if (total == 0) {
+      co_return Status::PreconditionFailed(
+          "Could not examine messages due to the total message is zero");
+    }
+    std::int64_t steps = std::min(nth, total) - 1;
+    Position position = earliest ? log.normalize(log.first_position()) : log.last_confirmed();
+    for (const LedgerSummary& ledger : log.ledgers()) {  // whole ledgers at once, from the front
+      if (!earliest || steps < ledger.entries || ledger.id != position.ledger) break;
+      steps -= ledger.entries;
+      position = log.next({ledger.id, ledger.entries - 1});
+    }
+    for (; steps > 0; --steps) position = earliest ? log.next(position) : log.previous(position);
+    co_return co_await read_message(log, position, limit, "Message not found");
+  };
   co_return co_await with_log(
       admin, request,
       "Examine messages on a partitioned topic is not allowed, please try examine message on "
       "specific "
       "topic partition",
-      [earliest, nth, limit](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
-        const std::int64_t total = log.total_entries();
-        if (total == 0) {
-          co_return Status::PreconditionFailed(
-              "Could not examine messages due to the total message is zero");
-        }
-        std::int64_t steps = std::min(nth, total) - 1;
-        Position position = earliest ? log.normalize(log.first_position()) : log.last_confirmed();
-        for (const LedgerSummary& ledger :
-             log.ledgers()) {  // whole ledgers at once, from the front
-          if (!earliest || steps < ledger.entries || ledger.id != position.ledger) break;
-          steps -= ledger.entries;
-          position = log.next({ledger.id, ledger.entries - 1});
-        }
-        for (; steps > 0; --steps)
-          position = earliest ? log.next(position) : log.previous(position);
-        co_return co_await read_message(log, position, limit, "Message not found");
-      });
+      std::move(work));
 }
 
 Answer last_id(Admin& admin, HttpRequest& request) {
   auto name = topic_of(request);
   if (!name) co_return name.status();
   const std::int32_t partition = name->partition_index();
-  co_return co_await with_topic(admin, *name, [partition](std::shared_ptr<Topic> topic) -> Answer {
+  auto work = [partition](std::shared_ptr<Topic> topic) -> Answer {
     if (topic->managed_ledger() == nullptr) {
       co_return Status::NotAllowed("GetLastMessageId on a non-persistent topic is not allowed");
     }
@@ -284,7 +284,8 @@ Answer last_id(Admin& admin, HttpRequest& request) {
       out["originalBatchSize"] = 0;
     }
     co_return json_answer(out);
-  });
+  };
+  co_return co_await with_topic(admin, *name, std::move(work));
 }
 
 Answer id_at_time(Admin& admin, HttpRequest& request) {
@@ -293,20 +294,21 @@ Answer id_at_time(Admin& admin, HttpRequest& request) {
   auto name = topic_of(request);
   if (!name) co_return name.status();
   const std::int32_t partition = name->partition_index();
+  auto work = [time, partition](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
+    const std::int64_t wanted = *time;
+    auto found = co_await log.find_first([wanted](const Entry& entry) {
+      auto metadata = parse_entry_metadata(entry.data.span());
+      return metadata && metadata->timestamp() >= wanted;
+    });
+    if (!found) co_return found.status();
+    co_return json_answer(message_id_json(*found, partition));
+  };
   co_return co_await with_log(
       admin, request,
       "Get message ID by timestamp on a partitioned topic is not allowed, please try do it on "
       "specific "
       "topic partition",
-      [time, partition](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
-        const std::int64_t wanted = *time;
-        auto found = co_await log.find_first([wanted](const Entry& entry) {
-          auto metadata = parse_entry_metadata(entry.data.span());
-          return metadata && metadata->timestamp() >= wanted;
-        });
-        if (!found) co_return found.status();
-        co_return json_answer(message_id_json(*found, partition));
-      });
+      std::move(work));
 }
 
 // An estimate by the mean size of an entry.
@@ -316,18 +318,17 @@ Answer backlog_size(Admin& admin, HttpRequest& request) {
   auto id = read_message_id(body.value);
   if (!id) co_return refusal_of(id.status());
   const Position from = id->position;
-  co_return co_await with_log(
-      admin, request, std::string(), [from](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
-        const std::int64_t total = log.total_entries();
-        if (total == 0 || from == Position::latest()) co_return json_text("0");
-        // From the given message on, itself included.
-        const Position before =
-            from == Position::earliest() ? Position{-1, -1} : log.previous(from);
-        const std::int64_t entries = log.entries_between(before, log.last_confirmed());
-        const double mean = static_cast<double>(log.total_bytes()) / static_cast<double>(total);
-        co_return json_text(
-            std::to_string(static_cast<std::int64_t>(mean * static_cast<double>(entries))));
-      });
+  auto work = [from](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
+    const std::int64_t total = log.total_entries();
+    if (total == 0 || from == Position::latest()) co_return json_text("0");
+    // From the given message on, itself included.
+    const Position before = from == Position::earliest() ? Position{-1, -1} : log.previous(from);
+    const std::int64_t entries = log.entries_between(before, log.last_confirmed());
+    const double mean = static_cast<double>(log.total_bytes()) / static_cast<double>(total);
+    co_return json_text(
+        std::to_string(static_cast<std::int64_t>(mean * static_cast<double>(entries))));
+  };
+  co_return co_await with_log(admin, request, std::string(), std::move(work));
 }
 
 Answer scan_backlog(std::shared_ptr<Topic> topic, ManagedLedger& log, std::string name,
@@ -383,11 +384,11 @@ Answer analyze(Admin& admin, HttpRequest& request) {
     start = id->position;
   }
   const std::string name = request.param("subscription");
+  auto work = [name, start](std::shared_ptr<Topic> topic, ManagedLedger& log) -> Answer {
+    co_return co_await scan_backlog(topic, log, name, start);
+  };
   co_return co_await with_log(
-      admin, request, "Analyze backlog on a partitioned topic is not allowed",
-      [name, start](std::shared_ptr<Topic> topic, ManagedLedger& log) -> Answer {
-        co_return co_await scan_backlog(topic, log, name, start);
-      });
+      admin, request, "Analyze backlog on a partitioned topic is not allowed", std::move(work));
 }
 
 #define GM_TOPIC "/admin/v2/:domain/{tenant}/{namespace}/{topic}"

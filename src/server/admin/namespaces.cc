@@ -163,7 +163,7 @@ Answer with_topics(Admin& admin, HttpRequest& request, TopicWork work) {
 
 Answer clear_backlog(Admin& admin, HttpRequest& request) {
   const std::string only = request.param("subscription");
-  co_return co_await with_topics(admin, request, [only](std::shared_ptr<Topic> topic) -> Answer {
+  auto work = [only](std::shared_ptr<Topic> topic) -> Answer {
     for (const std::string& name : topic->subscription_names()) {
       if (!only.empty() && name != only) continue;
       auto subscription = topic->subscription(name);
@@ -172,18 +172,19 @@ Answer clear_backlog(Admin& admin, HttpRequest& request) {
       if (!skipped) co_return skipped;
     }
     co_return no_content();
-  });
+  };
+  co_return co_await with_topics(admin, request, std::move(work));
 }
 
 Answer unsubscribe(Admin& admin, HttpRequest& request) {
   const std::string subscription = request.param("subscription");
-  co_return co_await with_topics(
-      admin, request, [subscription](std::shared_ptr<Topic> topic) -> Answer {
-        if (!topic->subscription(subscription)) co_return no_content();
-        Status deleted = co_await topic->delete_subscription(subscription, false);
-        if (!deleted) co_return deleted;
-        co_return no_content();
-      });
+  auto work = [subscription](std::shared_ptr<Topic> topic) -> Answer {
+    if (!topic->subscription(subscription)) co_return no_content();
+    Status deleted = co_await topic->delete_subscription(subscription, false);
+    if (!deleted) co_return deleted;
+    co_return no_content();
+  };
+  co_return co_await with_topics(admin, request, std::move(work));
 }
 
 constexpr AdminRoute kRoutes[] = {

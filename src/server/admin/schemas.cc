@@ -109,10 +109,10 @@ Given given_schema(const HttpRequest& request) {
 Answer get_version(Admin& admin, HttpRequest& request, std::optional<std::int64_t> version) {
   auto name = schema_topic(request);
   if (!name) co_return name.status();
-  auto stored =
-      co_await with_registry(admin, *name, [version](SchemaRegistry& registry, std::string id) {
-        return registry.get(std::move(id), version);
-      });
+  auto work = [version](SchemaRegistry& registry, std::string id) {
+    return registry.get(std::move(id), version);
+  };
+  auto stored = co_await with_registry(admin, *name, std::move(work));
   if (!stored) co_return stored.status();
   if (!stored->has_value()) co_return no_schema();
   auto out = schema_json(**stored);
@@ -168,10 +168,10 @@ Answer put(Admin& admin, HttpRequest& request) {
   Status found = co_await require_namespace(admin, name->namespace_name());
   if (!found) co_return found;
   SchemaData schema = std::move(given.schema);
-  auto version =
-      co_await with_registry(admin, *name, [schema](SchemaRegistry& registry, std::string id) {
-        return registry.put(std::move(id), schema);
-      });
+  auto work = [schema](SchemaRegistry& registry, std::string id) {
+    return registry.put(std::move(id), schema);
+  };
+  auto version = co_await with_registry(admin, *name, std::move(work));
   if (version.is(ErrorCode::IncompatibleSchema))
     co_return refused_schema(request, version.status());
   if (!version) co_return version.status();
@@ -182,10 +182,10 @@ Answer remove(Admin& admin, HttpRequest& request) {
   auto name = schema_topic(request);
   if (!name) co_return name.status();
   const bool force = request.query_flag("force", false);
-  auto version =
-      co_await with_registry(admin, *name, [force](SchemaRegistry& registry, std::string id) {
-        return registry.remove(std::move(id), force);
-      });
+  auto work = [force](SchemaRegistry& registry, std::string id) {
+    return registry.remove(std::move(id), force);
+  };
+  auto version = co_await with_registry(admin, *name, std::move(work));
   if (!version) co_return version.status();
   co_return json_text(fmt::format(R"({{"version":{}}})", *version));
 }
@@ -196,10 +196,10 @@ Answer version_of(Admin& admin, HttpRequest& request) {
   Given given = given_schema(request);
   if (given.refusal) co_return std::move(*given.refusal);
   SchemaData schema = std::move(given.schema);
-  auto version =
-      co_await with_registry(admin, *name, [schema](SchemaRegistry& registry, std::string id) {
-        return registry.find(std::move(id), schema);
-      });
+  auto work = [schema](SchemaRegistry& registry, std::string id) {
+    return registry.find(std::move(id), schema);
+  };
+  auto version = co_await with_registry(admin, *name, std::move(work));
   if (!version) co_return version.status();
   co_return json_text(fmt::format(R"({{"version":{}}})", version->value_or(-1)));
 }
@@ -218,10 +218,10 @@ Answer compatibility(Admin& admin, HttpRequest& request) {
   if (!latest) co_return latest.status();
   bool compatible = !latest->has_value();
   if (!compatible) {
-    auto version =
-        co_await with_registry(admin, *name, [schema](SchemaRegistry& registry, std::string id) {
-          return registry.find(std::move(id), schema);
-        });
+    auto work = [schema](SchemaRegistry& registry, std::string id) {
+      return registry.find(std::move(id), schema);
+    };
+    auto version = co_await with_registry(admin, *name, std::move(work));
     if (!version) co_return version.status();
     compatible = version->has_value();
   }

@@ -150,16 +150,16 @@ Answer create(Admin& admin, HttpRequest& request) {
 
 Answer remove(Admin& admin, HttpRequest& request) {
   const bool force = request.query_flag("force", false);
-  co_return co_await with_subscription(
-      admin, request,
-      [force](std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription) -> Answer {
-        Status deleted = co_await topic->delete_subscription(subscription->name(), force);
-        if (deleted.is(ErrorCode::PreconditionFailed) || deleted.is(ErrorCode::ConsumerBusy)) {
-          co_return Status::PreconditionFailed("Subscription has active connected consumers");
-        }
-        if (!deleted) co_return deleted;
-        co_return no_content();
-      });
+  auto work = [force](std::shared_ptr<Topic> topic,
+                      std::shared_ptr<Subscription> subscription) -> Answer {
+    Status deleted = co_await topic->delete_subscription(subscription->name(), force);
+    if (deleted.is(ErrorCode::PreconditionFailed) || deleted.is(ErrorCode::ConsumerBusy)) {
+      co_return Status::PreconditionFailed("Subscription has active connected consumers");
+    }
+    if (!deleted) co_return deleted;
+    co_return no_content();
+  };
+  co_return co_await with_subscription(admin, request, std::move(work));
 }
 
 std::optional<std::int64_t> path_number(const HttpRequest& request, std::string_view name) {
@@ -173,13 +173,14 @@ Answer skip(Admin& admin, HttpRequest& request) {
   if (!count) co_return server_page(request, 404);
   if (*count < 0)
     co_return Status::PreconditionFailed("the number of messages to skip is 0 or more");
+  auto work = [count](std::shared_ptr<Topic>,
+                      std::shared_ptr<Subscription> subscription) -> Answer {
+    Status skipped = co_await subscription->skip(*count);
+    if (!skipped) co_return skipped;
+    co_return no_content();
+  };
   co_return co_await with_plain_subscription(
-      admin, request, "Skip messages on a partitioned topic is not allowed",
-      [count](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
-        Status skipped = co_await subscription->skip(*count);
-        if (!skipped) co_return skipped;
-        co_return no_content();
-      });
+      admin, request, "Skip messages on a partitioned topic is not allowed", std::move(work));
 }
 
 Answer skip_all(Admin& admin, HttpRequest& request) {
@@ -195,13 +196,12 @@ Answer skip_all(Admin& admin, HttpRequest& request) {
 Answer reset_to_time(Admin& admin, HttpRequest& request) {
   const auto time = path_number(request, "timestamp");
   if (!time) co_return server_page(request, 404);
-  co_return co_await with_subscription(
-      admin, request,
-      [time](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
-        Status moved = co_await subscription->seek_to_time(*time);
-        if (!moved) co_return moved;
-        co_return no_content();
-      });
+  auto work = [time](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
+    Status moved = co_await subscription->seek_to_time(*time);
+    if (!moved) co_return moved;
+    co_return no_content();
+  };
+  co_return co_await with_subscription(admin, request, std::move(work));
 }
 
 Answer reset_to_id(Admin& admin, HttpRequest& request) {
@@ -210,29 +210,31 @@ Answer reset_to_id(Admin& admin, HttpRequest& request) {
   auto id = read_message_id(body.value);
   if (!id) co_return refusal_of(id.status());
   const MessageIdBody target = *id;
+  auto work = [target](std::shared_ptr<Topic> topic,
+                       std::shared_ptr<Subscription> subscription) -> Answer {
+    Position position = target.position;
+    ManagedLedger* log = topic->managed_ledger();
+    const bool special = position == Position::earliest() || position == Position::latest();
+    if (target.excluded && !special && log != nullptr) position = log->next(position);
+    Status moved = co_await subscription->seek(position, AckSet());
+    if (!moved) co_return moved;
+    co_return no_content();
+  };
   co_return co_await with_plain_subscription(
       admin, request, "Reset-cursor at position is not allowed for partitioned-topic",
-      [target](std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription) -> Answer {
-        Position position = target.position;
-        ManagedLedger* log = topic->managed_ledger();
-        const bool special = position == Position::earliest() || position == Position::latest();
-        if (target.excluded && !special && log != nullptr) position = log->next(position);
-        Status moved = co_await subscription->seek(position, AckSet());
-        if (!moved) co_return moved;
-        co_return no_content();
-      });
+      std::move(work));
 }
 
 Answer expire(Admin& admin, HttpRequest& request) {
   const auto seconds = path_number(request, "seconds");
   if (!seconds || *seconds < 0) co_return server_page(request, 404);
-  co_return co_await with_subscription(
-      admin, request,
-      [seconds](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
-        Status expired = co_await subscription->expire(*seconds);
-        if (!expired) co_return expired;
-        co_return no_content();
-      });
+  auto work = [seconds](std::shared_ptr<Topic>,
+                        std::shared_ptr<Subscription> subscription) -> Answer {
+    Status expired = co_await subscription->expire(*seconds);
+    if (!expired) co_return expired;
+    co_return no_content();
+  };
+  co_return co_await with_subscription(admin, request, std::move(work));
 }
 
 Answer expire_all(Admin& admin, HttpRequest& request) {
@@ -240,7 +242,7 @@ Answer expire_all(Admin& admin, HttpRequest& request) {
   if (!seconds || *seconds < 0) co_return server_page(request, 404);
   auto name = topic_of(request);
   if (!name) co_return name.status();
-  co_return co_await with_parts(admin, *name, [seconds](std::shared_ptr<Topic> topic) -> Answer {
+  auto work = [seconds](std::shared_ptr<Topic> topic) -> Answer {
     for (const std::string& subscription : topic->subscription_names()) {
       auto found = topic->subscription(subscription);
       if (!found) continue;
@@ -248,7 +250,8 @@ Answer expire_all(Admin& admin, HttpRequest& request) {
       if (!expired) co_return expired;
     }
     co_return no_content();
-  });
+  };
+  co_return co_await with_parts(admin, *name, std::move(work));
 }
 
 Answer expire_to_id(Admin& admin, HttpRequest& request) {
@@ -257,19 +260,21 @@ Answer expire_to_id(Admin& admin, HttpRequest& request) {
   auto id = read_message_id(body.value);
   if (!id) co_return refusal_of(id.status());
   const MessageIdBody target = *id;
+  auto work = [target](std::shared_ptr<Topic> topic,
+                       std::shared_ptr<Subscription> subscription) -> Answer {
+    ManagedLedger* log = topic->managed_ledger();
+    ManagedCursor* cursor = subscription->cursor();
+    if (log == nullptr || cursor == nullptr) {
+      co_return Status::NotAllowed("Expire messages on a non-persistent topic is not allowed");
+    }
+    cursor->ack_cumulative(target.excluded ? log->previous(target.position) : target.position);
+    Status stored = co_await cursor->flush();
+    if (!stored) co_return stored;
+    co_return no_content();
+  };
   co_return co_await with_plain_subscription(
       admin, request, "Expire message at position is not supported for partitioned-topic",
-      [target](std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription) -> Answer {
-        ManagedLedger* log = topic->managed_ledger();
-        ManagedCursor* cursor = subscription->cursor();
-        if (log == nullptr || cursor == nullptr) {
-          co_return Status::NotAllowed("Expire messages on a non-persistent topic is not allowed");
-        }
-        cursor->ack_cumulative(target.excluded ? log->previous(target.position) : target.position);
-        Status stored = co_await cursor->flush();
-        if (!stored) co_return stored;
-        co_return no_content();
-      });
+      std::move(work));
 }
 
 Answer get_properties(Admin& admin, HttpRequest& request) {
@@ -302,16 +307,16 @@ Answer set_properties(Admin& admin, HttpRequest& request) {
       properties[std::string(member.key())] = std::string(member.value().get_string());
     }
   }
-  co_return co_await with_subscription(
-      admin, request,
-      [properties](std::shared_ptr<Topic>, std::shared_ptr<Subscription> subscription) -> Answer {
-        ManagedCursor* cursor = subscription->cursor();
-        if (cursor == nullptr)
-          co_return Status::NotAllowed("a non-persistent subscription has no properties");
-        Status set = co_await cursor->set_properties(properties);
-        if (!set) co_return set;
-        co_return no_content();
-      });
+  auto work = [properties](std::shared_ptr<Topic>,
+                           std::shared_ptr<Subscription> subscription) -> Answer {
+    ManagedCursor* cursor = subscription->cursor();
+    if (cursor == nullptr)
+      co_return Status::NotAllowed("a non-persistent subscription has no properties");
+    Status set = co_await cursor->set_properties(properties);
+    if (!set) co_return set;
+    co_return no_content();
+  };
+  co_return co_await with_subscription(admin, request, std::move(work));
 }
 
 Answer replicated(Admin& admin, HttpRequest& request) {

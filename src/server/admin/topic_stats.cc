@@ -95,11 +95,11 @@ Answer stats(Admin& admin, HttpRequest& request) {
   const StatsQuery query = query_of(request);
   const bool earliest = request.query_flag("getEarliestTimeInBacklog", false);
   TopicContext& shown = *context;
-  co_return co_await with_topic(
-      admin, *name, [&shown, query, earliest](std::shared_ptr<Topic> topic) -> Answer {
-        if (earliest) co_await find_earliest(topic, shown.earliest_in_backlog);
-        co_return json_answer(topic_stats_json(topic->stats(), shown, query));
-      });
+  auto work = [&shown, query, earliest](std::shared_ptr<Topic> topic) -> Answer {
+    if (earliest) co_await find_earliest(topic, shown.earliest_in_backlog);
+    co_return json_answer(topic_stats_json(topic->stats(), shown, query));
+  };
+  co_return co_await with_topic(admin, *name, std::move(work));
 }
 
 // {"partitions": n, "deleted": false, "properties"?}

@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 
 #include "base/config.h"
+#include "schema/schema_registry.h"
 #include "server/admin/admin.h"
 #include "server/admin/bundles.h"
 #include "server/admin/documents.h"
@@ -89,9 +90,16 @@ Answer create(Admin& admin, HttpRequest& request) {
   co_return no_content();
 }
 
-Task<Status> forget(Admin& admin, TopicName name) {
+// A deleted topic's policies go with it, and its schema unless the request keeps it.
+Task<Status> forget(Admin& admin, HttpRequest& request, TopicName name) {
   Status removed = co_await admin.metadata().remove_recursive(topic_policies_path(name));
-  co_return removed;
+  if (!removed || !request.query_flag("deleteSchema", true)) co_return removed;
+  Broker& broker = admin.broker;
+  auto there = [&broker, name]() -> Task<Result<std::int64_t>> {
+    return broker.schemas(name).remove(name.schema_id(), true);
+  };
+  auto version = co_await on_shard(broker.schema_shard(name), there);
+  co_return version.status();
 }
 
 Answer remove(Admin& admin, HttpRequest& request) {
@@ -110,7 +118,7 @@ Answer remove(Admin& admin, HttpRequest& request) {
     co_return topic_not_found(*name);
   if (!deleted) co_return deleted;
   if (!name->is_partition()) {
-    Status forgotten = co_await forget(admin, *name);
+    Status forgotten = co_await forget(admin, request, *name);
     if (!forgotten) co_return forgotten;
   }
   co_return no_content();
@@ -248,7 +256,7 @@ Answer remove_partitioned(Admin& admin, HttpRequest& request) {
   Status deleted =
       co_await admin.broker.delete_partitioned_topic(*name, request.query_flag("force", false));
   if (!deleted) co_return deleted;
-  Status forgotten = co_await forget(admin, *name);
+  Status forgotten = co_await forget(admin, request, *name);
   if (!forgotten) co_return forgotten;
   co_return no_content();
 }
@@ -362,17 +370,17 @@ Answer change_properties(Admin& admin, HttpRequest& request, Texts added, std::s
     if (!changed) co_return changed;
     co_return no_content();
   }
-  co_return co_await with_topic(
-      admin, *name, [added, removed](std::shared_ptr<Topic> topic) -> Answer {
-        if (topic->managed_ledger() == nullptr)
-          co_return Status::NotAllowed("a non-persistent topic has no properties");
-        Texts properties = topic->managed_ledger()->properties();
-        for (const auto& [key, value] : added) properties[key] = value;
-        properties.erase(removed);
-        Status set = co_await topic->managed_ledger()->set_properties(std::move(properties));
-        if (!set) co_return set;
-        co_return no_content();
-      });
+  auto work = [added, removed](std::shared_ptr<Topic> topic) -> Answer {
+    if (topic->managed_ledger() == nullptr)
+      co_return Status::NotAllowed("a non-persistent topic has no properties");
+    Texts properties = topic->managed_ledger()->properties();
+    for (const auto& [key, value] : added) properties[key] = value;
+    properties.erase(removed);
+    Status set = co_await topic->managed_ledger()->set_properties(std::move(properties));
+    if (!set) co_return set;
+    co_return no_content();
+  };
+  co_return co_await with_topic(admin, *name, std::move(work));
 }
 
 Answer set_properties(Admin& admin, HttpRequest& request) {

@@ -146,6 +146,7 @@ void DispatcherKeyShared::describe(SubscriptionStats& stats) const {
   DispatcherMultiple::describe(stats);
   stats.key_shared_mode = mode_ == KeySharedMode::Sticky ? "STICKY" : "AUTO_SPLIT";
   stats.allow_out_of_order = !in_order_;
+  stats.draining_hashes = static_cast<std::int64_t>(draining_slots());
 }
 
 std::vector<std::string> DispatcherKeyShared::key_ranges(const Consumer& consumer) const {

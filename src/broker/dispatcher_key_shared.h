@@ -27,7 +27,7 @@ class DispatcherKeyShared final : public DispatcherMultiple {
   void rewind() override;
   void describe(SubscriptionStats& stats) const override;
   std::vector<std::string> key_ranges(const Consumer& consumer) const override;
-  // Slots of which entries wait for another consumer's acknowledgements; for stats.
+  // Slots that one consumer holds unacknowledged entries of and another owns; for stats.
   std::size_t draining_slots() const;
 
  protected:

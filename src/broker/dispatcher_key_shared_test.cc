@@ -120,6 +120,9 @@ TEST(DispatcherKeyShared, AMovedKeyWaitsUntilItsLastHolderIsDone) {
     EXPECT_EQ(a->messages.size() + cb->parked.size(), 40U);
     EXPECT_GT(cb->parked.size(), 3U);
     EXPECT_EQ(s.subscription->why_waiting(), WaitReason::KeysInUse);
+    EXPECT_EQ(s.subscription->stats().draining_hashes,
+              static_cast<std::int64_t>(cb->parked.size()));
+    EXPECT_EQ(s.subscription->stats().msg_in_replay, static_cast<std::int64_t>(cb->parked.size()));
     // One moved key is acknowledged: it, and only it, flows.
     const Position waiting = cb->parked.first()->position;
     const std::string key = second.key_of[waiting];

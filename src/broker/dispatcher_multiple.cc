@@ -266,7 +266,7 @@ void DispatcherMultiple::serve_log() {
       announce_end_of_topic();
       return;
     }
-    if (!fetch({Source::Kind::Log}, from, env_.config.max_read_batch_size)) return;
+    if (!fetch({Source::Kind::Log}, from, wanted_from_log())) return;
     for (const Entry& entry : batch()) {
       if (out_of_budget() || !any_ready()) return;
       if (!env_.cursor.is_acked(entry.position) && dispatch(entry) == Verdict::NoRoom) return;
@@ -397,6 +397,7 @@ WaitReason DispatcherMultiple::why_waiting() const {
 void DispatcherMultiple::describe(SubscriptionStats& stats) const {
   Dispatcher::describe(stats);
   stats.blocked_on_unacked = subscription_full();
+  stats.msg_in_replay = static_cast<std::int64_t>(replay_.size() + parked_);
 }
 
 }  // namespace geminga

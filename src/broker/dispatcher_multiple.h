@@ -50,6 +50,8 @@ class DispatcherMultiple : public Dispatcher {
   virtual bool must_wait(const ParkedEntry&) const { return false; }
   // Does what is in the replay queue wait for consumers that are not there?
   virtual bool replay_waits() const { return false; }
+  // How many entries of the log it makes sense to get now; 0: none. Only if any consumer is ready.
+  virtual std::size_t wanted_from_log() const { return env_.config.max_read_batch_size; }
   virtual Status joined(Consumer&) { return Status::ok(); }
   virtual void left(Consumer&) {}
   // Counts of a slot's entries changed.

@@ -14,6 +14,17 @@ void DispatcherShared::deliver() {
   DispatcherMultiple::deliver();
 }
 
+// Who asks for one message at a time shall not cost a batch of entries each time.
+std::size_t DispatcherShared::wanted_from_log() const {
+  const std::size_t most = env_.config.max_read_batch_size;
+  std::size_t wanted = 0;
+  for (const auto& consumer : consumers_) {
+    if (ready(*consumer)) wanted += consumer->entries_wanted(most);
+    if (wanted >= most) return most;
+  }
+  return std::max<std::size_t>(wanted, 1);
+}
+
 Consumer* DispatcherShared::next_ready() {
   if (quota_ > 0 && ready(*current_)) return current_;
   const std::size_t n = consumers_.size();

@@ -16,6 +16,7 @@ class DispatcherShared final : public DispatcherMultiple {
  protected:
   void deliver() override;
   Verdict dispatch(const Entry& entry) override;
+  std::size_t wanted_from_log() const override;
   void queue_again(Position position, std::uint16_t slot) override {
     replay_.insert(position, slot);
   }

@@ -430,7 +430,7 @@ TEST_P(SubscriptionModel, KeepsItsPromisesInRandomSchedules) {
   const std::uint64_t first = seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : 1;
   const std::uint64_t runs = seed_text != nullptr   ? 1
                              : runs_text != nullptr ? std::strtoull(runs_text, nullptr, 10)
-                                                    : 12;
+                                                    : 4;
   for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed) {
     SCOPED_TRACE("GEMINGA_SEED=" + std::to_string(seed));
     run_on_shard([&](Shard& shard) -> Task<void> {

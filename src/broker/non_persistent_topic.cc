@@ -18,7 +18,9 @@ NonPersistentTopic::NonPersistentTopic(Shard& shard, TopicName name, const Broke
       name_(std::move(name)),
       config_(config),
       producers_(name_.full(), shard, gate_,
-                 [](std::uint64_t) -> Task<Status> { co_return Status::ok(); }) {}
+                 [](std::uint64_t) -> Task<Status> { co_return Status::ok(); }) {
+  producers_.set_liveness_timeout(Millis(config.connection_liveness_check_timeout_millis));
+}
 
 NonPersistentTopic::~NonPersistentTopic() = default;
 

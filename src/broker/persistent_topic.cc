@@ -28,7 +28,9 @@ PersistentTopic::PersistentTopic(PersistentTopicEnv env, TopicName name)
     : env_(std::move(env)),
       name_(std::move(name)),
       producers_(name_.full(), env_.shard, gate_,
-                 [this](std::uint64_t epoch) -> Task<Status> { return store_epoch(epoch); }) {}
+                 [this](std::uint64_t epoch) -> Task<Status> { return store_epoch(epoch); }) {
+  producers_.set_liveness_timeout(Millis(env_.config.connection_liveness_check_timeout_millis));
+}
 
 PersistentTopic::~PersistentTopic() { env_.shard.forget(*this); }
 

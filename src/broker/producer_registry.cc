@@ -12,8 +12,6 @@ namespace geminga {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLivenessTimeout{5000};  // connectionLivenessCheckTimeoutMillis
-
 bool wants_exclusive(ProducerAccessMode mode) { return mode != ProducerAccessMode::Shared; }
 
 Buffer fenced_frame(std::uint64_t request_id, const std::string& message) {
@@ -125,7 +123,7 @@ Task<Status> ProducerRegistry::take_name(std::shared_ptr<Producer> producer) {
     bool alive = same_connection;
     if (!same_connection && old->outbox().connected()) {
       auto outbox = old->outbox_ptr();
-      alive = co_await outbox->probe_alive(kLivenessTimeout);
+      alive = co_await outbox->probe_alive(liveness_timeout_);
     }
     if (alive) {
       co_return Status::ProducerBusy(fmt::format(

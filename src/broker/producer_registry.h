@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "broker/producer.h"
 #include "broker/topic.h"
@@ -34,6 +35,7 @@ class ProducerRegistry {
 
   std::optional<std::uint64_t> epoch() const { return epoch_; }
   void restore_epoch(std::uint64_t epoch) { epoch_ = epoch; }
+  void set_liveness_timeout(Millis timeout) { liveness_timeout_ = timeout; }
   void set_limit(std::size_t max_producers) { max_producers_ = max_producers; }  // 0: none
 
   // ProducerBusy, ProducerFenced, or what storing the epoch brings.
@@ -65,6 +67,7 @@ class ProducerRegistry {
   std::shared_ptr<Producer> exclusive_;                         // has it, or is about to
   std::optional<std::uint64_t> epoch_;
   std::size_t max_producers_ = 0;
+  Millis liveness_timeout_{5000};  // connectionLivenessCheckTimeoutMillis
 };
 
 }  // namespace geminga

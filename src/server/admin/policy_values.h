@@ -13,9 +13,9 @@ namespace geminga {
 
 // Who asks, for texts.
 struct PolicyTarget {
-  std::string_view policy;  // its name in the path, "maxProducersPerTopic"
+  std::string_view policy{};  // its name in the path, "maxProducersPerTopic"
   bool of_topic = false;
-  std::string name_space;
+  std::string name_space{};
 };
 
 // Turns a body into the stored value (fields in Pulsar's order, defaults filled in, unknown fields

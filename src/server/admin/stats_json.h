@@ -23,12 +23,12 @@ struct StatsQuery {
 struct TopicContext {
   bool persistent = true;
   bool system = false;
-  std::string owner;  // "localhost:8080"
+  std::string owner{};  // "localhost:8080"
   std::int64_t backlog_quota_size = -1;
   std::int64_t backlog_quota_time = -1;
   // Publish time of the first unacknowledged message by subscription, if it was asked for (-1: no
   // backlog).
-  std::map<std::string, std::int64_t> earliest_in_backlog;
+  std::map<std::string, std::int64_t> earliest_in_backlog{};
 };
 boost::json::object topic_stats_json(const TopicStats& stats, const TopicContext& context,
                                      const StatsQuery& query);

@@ -14,8 +14,10 @@ namespace geminga {
 namespace {
 
 // Prints what was found in one part; gives the number of problems.
-int report(const std::string& part, const std::vector<std::string>& problems, const std::string& summary) {
-  std::printf("%-10s %s: %s\n", part.c_str(), problems.empty() ? "sound" : "DAMAGED", summary.c_str());
+int report(const std::string& part, const std::vector<std::string>& problems,
+           const std::string& summary) {
+  std::printf("%-10s %s: %s\n", part.c_str(), problems.empty() ? "sound" : "DAMAGED",
+              summary.c_str());
   for (const std::string& problem : problems) std::printf("  %s\n", problem.c_str());
   return static_cast<int>(problems.size());
 }
@@ -29,8 +31,10 @@ int check_metadata(const std::string& folder) {
 }  // namespace
 
 int doctor_main(int argc, char** argv) {
-  CLI::App app("Checks a data folder that no process uses: every record of every log segment and every metadata key.",
-               argv[0]);
+  CLI::App app(
+      "Checks a data folder that no process uses: every record of every log segment and every "
+      "metadata key.",
+      argv[0]);
   std::string folder = "./data";
   app.add_option("--data-dir", folder, "the folder to check")->capture_default_str();
   app.footer("Exit codes: 0 sound, 6 damage found, 4 the folder is in use, 5 it cannot be read.");
@@ -59,8 +63,9 @@ int doctor_main(int argc, char** argv) {
     std::printf("%s is sound\n", folder.c_str());
     return kExitOk;
   }
-  std::printf("%s: %d problems; restore the folder from a backup, or ask before changing anything\n",
-              folder.c_str(), problems);
+  std::printf(
+      "%s: %d problems; restore the folder from a backup, or ask before changing anything\n",
+      folder.c_str(), problems);
   return kExitCorrupt;
 }
 

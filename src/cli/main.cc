@@ -18,8 +18,10 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"standalone", geminga::standalone_main, "one broker with its own durable store: all that is needed"},
-    {"perf", geminga::perf_main, "load generator for Geminga and Pulsar: produce, consume, latency"},
+    {"standalone", geminga::standalone_main,
+     "one broker with its own durable store: all that is needed"},
+    {"perf", geminga::perf_main,
+     "load generator for Geminga and Pulsar: produce, consume, latency"},
     {"doctor", geminga::doctor_main, "check a data folder offline and name every damaged record"},
 };
 

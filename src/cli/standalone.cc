@@ -47,10 +47,11 @@ void print_banner(const StandaloneNode& node, const StandaloneOptions& options, 
       "  stop             Ctrl-C, or kill %d\n"
       "  try              curl %s/admin/v2/brokers/health\n"
       "ready %s %s (%.0f ms)\n",
-      kVersion, node.service_url().c_str(), node.web_service_url().c_str(), absolute(options.data_dir).c_str(),
-      node.log_count(), options.memory >> 20, options.memory_source.c_str(), node.shard_count(),
-      static_cast<int>(getpid()), node.web_service_url().c_str(), node.service_url().c_str(),
-      node.web_service_url().c_str(), start_ms);
+      kVersion, node.service_url().c_str(), node.web_service_url().c_str(),
+      absolute(options.data_dir).c_str(), node.log_count(), options.memory >> 20,
+      options.memory_source.c_str(), node.shard_count(), static_cast<int>(getpid()),
+      node.web_service_url().c_str(), node.service_url().c_str(), node.web_service_url().c_str(),
+      start_ms);
   std::fflush(stdout);
 }
 

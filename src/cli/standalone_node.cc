@@ -1,7 +1,7 @@
 #include "cli/standalone_node.h"
 
 #include <charconv>
-#include <filesystem>
+#include <future>
 
 #include "base/log.h"
 #include "broker/broker.h"
@@ -26,7 +26,9 @@ int exit_code_of(const Status& status, int otherwise) {
   return otherwise;
 }
 
-StartFailure failure(const Status& status, int otherwise) { return {exit_code_of(status, otherwise), status}; }
+StartFailure failure(const Status& status, int otherwise) {
+  return {exit_code_of(status, otherwise), status};
+}
 
 // How many logs this data folder has: fixed when it was made (docs/decisions/0002).
 Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, unsigned wanted) {
@@ -37,8 +39,8 @@ Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, unsigned wanted
     unsigned count = 0;
     const char* end = text.data() + text.size();
     if (std::from_chars(text.data(), end, count).ptr != end || count == 0 || count > 1024) {
-      co_return Status::Corruption(std::string("metadata key ") + kLogCountPath + " holds '" + text +
-                                   "' where a number of logs must be");
+      co_return Status::Corruption(std::string("metadata key ") + kLogCountPath + " holds '" +
+                                   text + "' where a number of logs must be");
     }
     co_return count;
   }
@@ -52,8 +54,7 @@ Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, unsigned wanted
 }  // namespace
 
 StandaloneNode::StandaloneNode(const StandaloneOptions& options)
-    : options_(options),
-      runtime_([&] {
+    : options_(options), runtime_([&] {
         RuntimeOptions runtime;
         runtime.shards = options.shards;
         runtime.memory_limit = options.memory;
@@ -95,6 +96,8 @@ std::optional<StartFailure> StandaloneNode::open_logs() {
   if (!count) return failure(count.status(), kExitDataFolder);
   const auto cache_mb = static_cast<std::size_t>(options_.config.managed_ledger_cache_size_mb);
   const std::size_t cache = cache_mb != 0 ? cache_mb << 20 : options_.memory / 3;
+  // All at once: each spends its time waiting for the disk.
+  std::vector<std::future<Result<std::unique_ptr<LogStore>>>> opening;
   for (unsigned i = 0; i < *count; ++i) {
     LogStoreOptions options;
     options.folder = options_.data_dir + "/log-" + std::to_string(i);
@@ -104,19 +107,27 @@ std::optional<StartFailure> StandaloneNode::open_logs() {
     options.sync_data = options_.config.journal_sync_data;
     if (options_.log_io == "uring") options.io = LogIoKind::Uring;
     if (options_.log_io == "thread") options.io = LogIoKind::Threads;
-    const unsigned on = i % runtime_.shard_count();
-    auto log = runtime_.run_and_wait(
-        on, [&]() { return open_log(runtime_.shard(on), runtime_.memory(), options); });
-    if (!log) return failure(log.status(), kExitDataFolder);
-    logs_.push_back(std::move(*log));
+    Shard& shard = runtime_.shard(i % runtime_.shard_count());
+    auto open_one = [this, &shard, options]() {
+      return open_log(shard, runtime_.memory(), options);
+    };
+    opening.push_back(asio::co_spawn(shard.executor(), std::move(open_one), asio::use_future));
   }
-  return std::nullopt;
+  std::optional<StartFailure> failed;
+  for (auto& one : opening) {
+    auto log = one.get();
+    if (!log && !failed) failed = failure(log.status(), kExitDataFolder);
+    // A log that could not be opened leaves a gap: the place of a log tells its shard.
+    logs_.push_back(log ? std::move(*log) : nullptr);
+  }
+  return failed;
 }
 
 std::optional<StartFailure> StandaloneNode::open_servers() {
   std::vector<LedgerStore*> logs;
   for (auto& log : logs_) logs.push_back(log.get());
-  broker_ = std::make_unique<Broker>(runtime_, options_.config, *metadata_, logs, BrokerAddresses{});
+  broker_ =
+      std::make_unique<Broker>(runtime_, options_.config, *metadata_, logs, BrokerAddresses{});
   Status status = runtime_.run_and_wait(0, [this]() { return broker_->open(); });
   if (!status.is_ok()) return failure(status, kExitFailed);
 
@@ -157,6 +168,7 @@ Status StandaloneNode::close() {
   if (broker_) note(runtime_.run_and_wait(0, [this]() { return broker_->close(); }));
   if (binary_) runtime_.run_and_wait(0, [this]() { return binary_->stop(); });
   for (unsigned i = 0; i < logs_.size(); ++i) {
+    if (!logs_[i]) continue;
     note(runtime_.run_and_wait(i % runtime_.shard_count(), [&]() { return logs_[i]->close(); }));
   }
   if (metadata_) note(runtime_.run_and_wait(0, [this]() { return metadata_->close(); }));

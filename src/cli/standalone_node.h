@@ -1,6 +1,6 @@
-// `geminga standalone`, assembled: the data folder's lock, the metadata store, the logs, the broker, and what
-// listens. open() brings them up in this order and close() takes them down in the opposite one, so that nothing is
-// used after what it stands on is gone. Used by the main thread.
+// `geminga standalone`, assembled: the data folder's lock, the metadata store, the logs, the
+// broker, and what listens. open() brings them up in this order and close() takes them down in the
+// opposite one, so that nothing is used after what it stands on is gone. Used by the main thread.
 #pragma once
 
 #include <cstdint>

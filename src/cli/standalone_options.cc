@@ -69,7 +69,8 @@ Status resolve_config(const Flags& flags, StandaloneOptions& options) {
   const auto add = [&](const char* key, const char* option, std::string value) {
     settings.push_back({key, std::move(value), option});
   };
-  if (flags.broker_port) add("brokerServicePort", "--broker-port", std::to_string(*flags.broker_port));
+  if (flags.broker_port)
+    add("brokerServicePort", "--broker-port", std::to_string(*flags.broker_port));
   if (flags.web_port) add("webServicePort", "--web-port", std::to_string(*flags.web_port));
   if (flags.bind_address) add("bindAddress", "--bind-address", *flags.bind_address);
   if (flags.advertised_address) {
@@ -79,7 +80,8 @@ Status resolve_config(const Flags& flags, StandaloneOptions& options) {
   // Serving everybody where the operator asked for authentication would be worse than not serving.
   if (options.config.authentication_enabled || options.config.authorization_enabled) {
     return Status::Unsupported(
-        "authenticationEnabled and authorizationEnabled are not available yet; set both to false and keep the "
+        "authenticationEnabled and authorizationEnabled are not available yet; set both to false "
+        "and keep the "
         "ports on an address that only trusted clients reach");
   }
   return Status::ok();
@@ -87,15 +89,22 @@ Status resolve_config(const Flags& flags, StandaloneOptions& options) {
 
 }  // namespace
 
-bool read_standalone_options(int argc, char** argv, StandaloneOptions& options, StandaloneExit& exit) {
-  CLI::App app("One broker with its own durable store. Data, metadata and logs are below --data-dir.", argv[0]);
+bool read_standalone_options(int argc, char** argv, StandaloneOptions& options,
+                             StandaloneExit& exit) {
+  CLI::App app(
+      "One broker with its own durable store. Data, metadata and logs are below --data-dir.",
+      argv[0]);
   Flags flags;
-  app.add_option("--data-dir", options.data_dir, "folder for everything that is kept")->capture_default_str();
-  app.add_option("--broker-port", flags.broker_port, "port of the binary protocol (6650; 0: a free one)");
+  app.add_option("--data-dir", options.data_dir, "folder for everything that is kept")
+      ->capture_default_str();
+  app.add_option("--broker-port", flags.broker_port,
+                 "port of the binary protocol (6650; 0: a free one)");
   app.add_option("--web-port", flags.web_port, "port of HTTP (8080; 0: a free one)");
   app.add_option("--bind-address", flags.bind_address, "address to listen on (127.0.0.1)");
-  app.add_option("--advertised-address", flags.advertised_address, "host name that clients are told (localhost)");
-  app.add_option("--config", flags.config_file, "a standalone.conf or broker.conf of Apache Pulsar");
+  app.add_option("--advertised-address", flags.advertised_address,
+                 "host name that clients are told (localhost)");
+  app.add_option("--config", flags.config_file,
+                 "a standalone.conf or broker.conf of Apache Pulsar");
   app.add_option("--memory", flags.memory, "memory budget, for example 512M");
   app.add_option("--shards", options.shards, "threads that serve (one a core)")
       ->check(CLI::Range(1, 1024));
@@ -105,14 +114,16 @@ bool read_standalone_options(int argc, char** argv, StandaloneOptions& options, 
   app.add_flag("--print-config-reference", flags.print_config_reference,
                "print the page of configuration keys and leave");
   app.footer(
-      "Stop it with Ctrl-C or SIGTERM. Exit codes: 0 stopped, 2 usage, 3 configuration, 4 data folder in use,\n"
+      "Stop it with Ctrl-C or SIGTERM. Exit codes: 0 stopped, 2 usage, 3 configuration, 4 data "
+      "folder in use,\n"
       "5 data folder not usable, 6 damaged data, 7 port taken, 1 anything else.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     const bool help = e.get_exit_code() == 0;
     exit = {help ? kExitOk : kExitUsage,
-            help ? app.help() : std::string(e.what()) + "\n`geminga standalone --help` lists the options\n"};
+            help ? app.help()
+                 : std::string(e.what()) + "\n`geminga standalone --help` lists the options\n"};
     return false;
   }
   if (flags.print_config_reference) {

@@ -15,7 +15,7 @@ struct StandaloneOptions {
   ConfigNotes notes;
   std::size_t memory = 0;  // bytes, resolved
   std::string memory_source;
-  unsigned shards = 0;     // 0: one a core
+  unsigned shards = 0;  // 0: one a core
   std::string log_io = "auto";
 };
 
@@ -25,7 +25,9 @@ struct StandaloneExit {
   std::string text;
 };
 
-// Reads argv, the file of --config and the environment. Returns true with `options` filled, or false with `exit`.
-bool read_standalone_options(int argc, char** argv, StandaloneOptions& options, StandaloneExit& exit);
+// Reads argv, the file of --config and the environment. Returns true with `options` filled, or
+// false with `exit`.
+bool read_standalone_options(int argc, char** argv, StandaloneOptions& options,
+                             StandaloneExit& exit);
 
 }  // namespace geminga

@@ -88,6 +88,8 @@ struct SubscriptionStats {
   std::int64_t messages_backlog = 0;       // messages, exact
   std::int64_t backlog_size = 0, unacked_messages = 0, msg_delayed = 0, non_contiguous_ranges = 0;
   std::int64_t msg_drop = 0;               // non-persistent
+  std::int64_t msg_in_replay = 0;          // entries read that wait to be sent (again)
+  std::int64_t draining_hashes = 0;        // Key_Shared
   std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_consumed_flow_ms = 0, last_mark_delete_ms = 0;
   std::map<std::string, std::string> properties;
   std::vector<ConsumerStats> consumers;

@@ -109,6 +109,9 @@ void Session::handle_send(const Frame& frame, const Buffer& input) {
       input.slice(static_cast<std::size_t>(frame.rest.data() - input.data()), frame.rest.size());
   if (verify_checksum(frame.rest) == ChecksumVerdict::Mismatch) {
     item.refused = Status::Checksum("checksum of the message does not match its bytes");
+  } else if (const auto metadata = parse_entry_metadata(frame.rest); !metadata) {
+    // What cannot be read now could never be delivered.
+    item.refused = Status::Metadata(metadata.status().message());
   } else if (send->txn) {
     item.refused = Status::NotAllowed("SEND in a transaction: transactions are not enabled");
   } else if (send->message_id) {
@@ -189,7 +192,14 @@ void Session::handle_redeliver(const BaseCommand& command) {
 
 void Session::start_control(const Frame& frame) {
   Result<BaseCommand> parsed = parse_command(frame.command);
-  if (!parsed) return close(parsed.status().message());
+  if (!parsed) {
+    if (const auto request_id = request_of_unknown_command(frame.command)) {
+      return reply_error(*request_id,
+                         Status::NotAllowed(fmt::format("command {} is not known to this broker",
+                                                        peek_command_type(frame.command))));
+    }
+    return close(parsed.status().message());
+  }
   if (parsed->type() == BaseCommand::REDELIVER_UNACKNOWLEDGED_MESSAGES)
     return handle_redeliver(*parsed);
   // What came before the command must reach the topics before it.

@@ -1,12 +1,15 @@
 // `geminga doctor`: checks a data folder offline and names every damaged place. Changes nothing.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/folder_lock.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
+#include "ledger/log_check.h"
 #include "metadata/rocksdb_store.h"
 
 namespace geminga {
@@ -26,6 +29,36 @@ int check_metadata(const std::string& folder) {
   auto found = check_rocksdb_store(folder);
   if (!found) return report("metadata", {found.status().message()}, "cannot be read");
   return report("metadata", found->problems, std::to_string(found->keys) + " keys");
+}
+
+// The logs of a data folder, "log-0" and so on.
+std::vector<std::string> log_folders(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("log-") && entry.is_directory(error)) found.push_back(name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+int check_one_log(const std::string& folder, const std::string& name) {
+  auto found = check_log(folder + "/" + name);
+  if (!found) return report(name, {found.status().message()}, "cannot be read");
+  std::vector<std::string> problems;
+  for (const LogDamage& damage : found->damage) {
+    problems.push_back(damage.file + " at offset " + std::to_string(damage.offset) + ": " +
+                       damage.what);
+  }
+  if (!found->opens) problems.push_back("a broker refuses it: " + found->refusal);
+  const int count =
+      report(name, problems,
+             std::to_string(found->segments) + " segments, " + std::to_string(found->ledgers) +
+                 " ledgers, " + std::to_string(found->entries) + " entries");
+  for (const std::string& note : found->notes)
+    std::printf("  (the next start repairs: %s)\n", note.c_str());
+  return count;
 }
 
 }  // namespace
@@ -59,6 +92,7 @@ int doctor_main(int argc, char** argv) {
     return lock.is(ErrorCode::Conflict) ? kExitLocked : kExitDataFolder;
   }
   int problems = check_metadata(folder + "/metadata");
+  for (const std::string& log : log_folders(folder)) problems += check_one_log(folder, log);
   if (problems == 0) {
     std::printf("%s is sound\n", folder.c_str());
     return kExitOk;

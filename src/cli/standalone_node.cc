@@ -1,6 +1,7 @@
 #include "cli/standalone_node.h"
 
 #include <charconv>
+#include <filesystem>
 #include <future>
 
 #include "base/log.h"
@@ -19,6 +20,22 @@ namespace {
 
 constexpr char kLogCountPath[] = "/geminga/logs";
 constexpr std::size_t kMetadataMemory = 16 << 20;
+
+// A folder with logs and without metadata is not new: starting in it would forget every topic.
+Status check_metadata_is_there(const std::string& data_dir) {
+  std::error_code error;
+  const std::string metadata = data_dir + "/metadata";
+  if (std::filesystem::exists(metadata, error) && !std::filesystem::is_empty(metadata, error)) {
+    return Status::ok();
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(data_dir, error)) {
+    if (!entry.path().filename().string().starts_with("log-")) continue;
+    return Status::Corruption(
+        metadata + " is missing or empty beside " + entry.path().string() +
+        "; put the metadata folder back (from a backup), or start with another --data-dir");
+  }
+  return Status::ok();
+}
 
 int exit_code_of(const Status& status, int otherwise) {
   if (status.is(ErrorCode::Corruption)) return kExitCorrupt;
@@ -80,6 +97,9 @@ std::optional<StartFailure> StandaloneNode::open() {
 }
 
 std::optional<StartFailure> StandaloneNode::open_metadata() {
+  if (const Status there = check_metadata_is_there(options_.data_dir); !there.is_ok()) {
+    return failure(there, kExitCorrupt);
+  }
   RocksdbStoreOptions options;
   options.path = options_.data_dir + "/metadata";
   options.memory = kMetadataMemory;

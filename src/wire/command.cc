@@ -310,6 +310,18 @@ Result<BaseCommand> parse_command(CommandBytes command) {
   return parsed;
 }
 
+std::optional<std::uint64_t> request_of_unknown_command(CommandBytes command) {
+  const int type = peek_command_type(command);
+  if (type <= 0 || BaseCommand::Type_IsValid(type)) return std::nullopt;
+  FieldReader fields(command);
+  while (fields.next()) {
+    if (fields.tag() != bytes_tag(static_cast<std::uint32_t>(type))) continue;
+    FieldReader body(fields.bytes());
+    if (body.next() && body.tag() == varint_tag(1)) return body.value();
+  }
+  return std::nullopt;
+}
+
 Buffer encode_command(const BaseCommand& command) {
   const std::size_t size = command.ByteSizeLong();
   Block* block = Block::allocate(8 + size);

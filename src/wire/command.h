@@ -120,6 +120,10 @@ std::byte* encode(const MessageHeader& header, std::byte* to);
 // Any command, as the generated class. Fails with Protocol if a required field or the body that the
 // type names is missing.
 Result<pulsar::proto::BaseCommand> parse_command(CommandBytes command);
+// The request id of a well-formed command whose type no version known here has: by the protocol's
+// habit it is field 1 of the body, and the body's field number is the type. Empty if the type is
+// known or there is none.
+std::optional<std::uint64_t> request_of_unknown_command(CommandBytes command);
 // A whole frame without a rest.
 Buffer encode_command(const pulsar::proto::BaseCommand& command);
 

@@ -337,5 +337,17 @@ TEST(HotCommands, DamagedBytesNeverHarm) {
   }
 }
 
+TEST(Command, FindsTheRequestOfACommandOfTheFuture) {
+  const auto request_of = [](std::string_view bytes) {
+    return request_of_unknown_command(std::as_bytes(std::span(bytes)));
+  };
+  // type 99, body in field 99 = {1: 77}
+  EXPECT_EQ(request_of(std::string_view("\x08\x63\x9a\x06\x02\x08\x4d", 7)), 77U);
+  EXPECT_EQ(request_of(std::string_view("\x08\x63", 2)), std::nullopt);  // no body
+  EXPECT_EQ(request_of(std::string_view("\x08\x12\x92\x01\x00", 5)),
+            std::nullopt);  // PING is known
+  EXPECT_EQ(request_of(std::string_view("\x08\x63\x9a\x06\x7f", 5)), std::nullopt);  // cut off
+}
+
 }  // namespace
 }  // namespace geminga

@@ -128,7 +128,7 @@ def test_a_send_without_a_proper_entry_is_not_stored(broker, topic, rest):
     pytest.param(wire.NEW_TXN, {1: 77, 2: 1000, 3: 0}, (wire.NEW_TXN_RESPONSE, wire.ERROR), id="new transaction"),
     pytest.param(wire.WATCH_TOPIC_LIST, {1: 77, 2: 1, 3: "public/default", 4: ".*"},
                  (wire.WATCH_TOPIC_LIST_SUCCESS, wire.ERROR), id="topic list watcher"),
-    pytest.param(70, {1: 77, 2: "persistent://public/default/x"}, (wire.ERROR,), id="scalable topic"),
+    pytest.param(70, {1: 77, 2: "persistent://public/default/x"}, (71, wire.ERROR), id="scalable topic"),
     pytest.param(99, {1: 77}, (wire.ERROR,), id="of the future"),
 ])
 def test_a_command_that_is_not_supported_is_answered(broker, kind, fields, answers):

@@ -7,7 +7,8 @@
 
 namespace geminga {
 
-// Completes when the entry is durable, or with the reason why it is not. `ledger` is kept until then.
+// Completes when the entry is durable, or with the reason why it is not. `ledger` is kept until
+// then.
 Task<Status> append_and_wait(std::shared_ptr<Ledger> ledger, Buffer data, std::uint32_t messages);
 
 }  // namespace geminga

@@ -11,10 +11,13 @@ namespace geminga {
 
 namespace {
 
-// States up to this size are written at every flush interval, larger ones in proportion less often (at most
-// every kLongestFlushMs), so that a cursor with a hundred thousand holes does not fill the log.
+// States up to this size are written at every flush interval, larger ones in proportion less often
+// (at most every kLongestFlushMs), so that a cursor with a hundred thousand holes does not fill the
+// log.
 constexpr std::int64_t kCheapState = 64 << 10;
 constexpr std::int64_t kLongestFlushMs = 2000;
+// After a failed write.
+constexpr std::int64_t kRetryMs = 1000;
 
 }  // namespace
 
@@ -25,7 +28,8 @@ ChainCursor::ChainCursor(LedgerChain& chain, std::string name, std::unique_ptr<C
       store_(std::move(store)),
       last_active_ms_(now_ms()) {}
 
-Task<Status> ChainCursor::create(Position mark_delete, std::map<std::string, std::string> properties) {
+Task<Status> ChainCursor::create(Position mark_delete,
+                                 std::map<std::string, std::string> properties) {
   begin_at(mark_delete);
   co_return co_await store_->create(state_, std::move(properties), last_active_ms_);
 }
@@ -47,11 +51,11 @@ void ChainCursor::changed(LedgerId ledger_before) {
   ++changes_;
   last_active_ms_ = now_ms();
   count_if_needed();
-  chain_.cursor_changed(*this, state_.mark_delete().ledger != ledger_before);
+  chain_.cursor_changed(*this, state_.needed_ledger() != ledger_before);
 }
 
 bool ChainCursor::ack(Position position, std::uint32_t messages) {
-  const LedgerId before = state_.mark_delete().ledger;
+  const LedgerId before = state_.needed_ledger();
   if (!state_.ack(position, messages)) return false;
   changed(before);
   return true;
@@ -59,15 +63,49 @@ bool ChainCursor::ack(Position position, std::uint32_t messages) {
 
 bool ChainCursor::ack_partly(Position position, std::span<const std::uint64_t> remaining,
                              std::uint32_t batch_size, std::uint32_t* newly_acked) {
-  const LedgerId before = state_.mark_delete().ledger;
+  if (batch_size == 0) batch_size = batch_size_of(position);
+  if (batch_size == 0) {
+    // Not in memory: the batch is read, then what the client said holds.
+    ack_partly_later(position, AckSet(remaining.begin(), remaining.end()));
+    if (newly_acked != nullptr) *newly_acked = 0;
+    return false;
+  }
+  const LedgerId before = state_.needed_ledger();
   bool completed = false;
   if (!state_.ack_partly(position, remaining, batch_size, newly_acked, &completed)) return false;
   changed(before);
   return completed;
 }
 
+std::uint32_t ChainCursor::batch_size_of(Position position) {
+  if (!chain_.exists(position) || state_.is_acked(position)) return 1;  // ignored below
+  const auto partial = state_.partials().find(position);
+  if (partial != state_.partials().end() && partial->second.batch_size != 0) {
+    return partial->second.batch_size;
+  }
+  std::vector<Entry> found;
+  if (chain_.read_cached(position, 1, 1, found) == 0 || found.front().position != position)
+    return 0;
+  return found.front().messages;
+}
+
+void ChainCursor::ack_partly_later(Position position, AckSet remaining) {
+  spawn(chain_.shard(), chain_.gate(),
+        [self = shared_from_this(), position, remaining = std::move(remaining)]() -> Task<void> {
+          auto read = co_await self->chain_.read(position, 1, 1);
+          if (!read || read->empty() || read->front().position != position) {
+            // Delivered again later: an acknowledgement too few does no harm.
+            GM_LOG_WARN("{}: cursor {}: batch {} cannot be read to acknowledge part of it: {}",
+                        self->chain_.name(), self->name(), position.to_string(),
+                        read.status().to_string());
+            co_return;
+          }
+          self->ack_partly(position, remaining, read->front().messages, nullptr);
+        });
+}
+
 void ChainCursor::ack_cumulative(Position position) {
-  const LedgerId before = state_.mark_delete().ledger;
+  const LedgerId before = state_.needed_ledger();
   if (state_.ack_cumulative(position)) changed(before);
 }
 
@@ -76,7 +114,7 @@ void ChainCursor::touch() { last_active_ms_ = now_ms(); }
 void ChainCursor::set_position_properties(std::map<std::string, std::int64_t> properties) {
   if (properties == position_properties_) return;
   position_properties_ = std::move(properties);
-  changed(state_.mark_delete().ledger);
+  changed(state_.needed_ledger());
 }
 
 void ChainCursor::ledgers_dropped() {
@@ -90,7 +128,7 @@ void ChainCursor::ledgers_dropped() {
 }
 
 Task<Status> ChainCursor::reset(Position position) {
-  const LedgerId before = state_.mark_delete().ledger;
+  const LedgerId before = state_.needed_ledger();
   const LedgerList& list = chain_.list();
   state_.reset(list.previous(list.normalize(position)));
   changed(before);
@@ -112,15 +150,18 @@ Task<Status> ChainCursor::flush() {
   if (removed_ || !dirty()) co_return Status::ok();
   if (chain_.fenced()) co_return chain_.fence_status();
   const std::uint64_t persisting = changes_;
-  const Status status = co_await store_->write(state_, position_properties_, limits(), last_active_ms_);
+  const Status status =
+      co_await store_->write(state_, position_properties_, limits(), last_active_ms_);
   if (status) {
     persisted_ = persisting;
   } else if (status.is(ErrorCode::Fenced)) {
     chain_.fence(status);
   }
   const auto size = static_cast<std::int64_t>(store_->last_state_bytes());
-  const std::int64_t interval = chain_.config().cursor_flush_ms * size / kCheapState;
-  next_flush_ms_ = size <= kCheapState ? 0 : now_ms() + std::min(interval, kLongestFlushMs);
+  std::int64_t pause =
+      size <= kCheapState ? 0 : chain_.config().cursor_flush_ms * size / kCheapState;
+  pause = status ? std::min(pause, kLongestFlushMs) : kRetryMs;
+  next_flush_ms_ = pause == 0 ? 0 : now_ms() + pause;
   co_return status;
 }
 
@@ -136,7 +177,8 @@ Task<Status> ChainCursor::set_properties(std::map<std::string, std::string> prop
   auto inside = chain_.gate().hold();
   if (!inside) co_return Status::Closed("the managed ledger " + chain_.name() + " is closed");
   auto lock = co_await writing_.lock();
-  if (removed_) co_return Status::NotFound("the cursor " + name_ + " of " + chain_.name() + " is deleted");
+  if (removed_)
+    co_return Status::NotFound("the cursor " + name_ + " of " + chain_.name() + " is deleted");
   if (chain_.fenced()) co_return chain_.fence_status();
   const Status status = co_await store_->set_properties(std::move(properties), last_active_ms_);
   if (status.is(ErrorCode::Fenced)) chain_.fence(status);
@@ -146,7 +188,8 @@ Task<Status> ChainCursor::set_properties(std::map<std::string, std::string> prop
 Task<Status> ChainCursor::close_store() {
   if (store_ == nullptr || removed_) co_return Status::ok();
   auto lock = co_await writing_.lock();
-  co_return co_await store_->close(state_, position_properties_, limits(), last_active_ms_, dirty());
+  co_return co_await store_->close(state_, position_properties_, limits(), last_active_ms_,
+                                   dirty());
 }
 
 Task<Status> ChainCursor::remove_store() {
@@ -161,8 +204,11 @@ Task<Status> ChainCursor::remove_store() {
 
 void ChainCursor::count_if_needed() {
   if (state_.exact() || counting_) return;
-  counting_ = spawn(chain_.shard(), chain_.gate(),
-                    [self = shared_from_this()]() -> Task<void> { co_await self->count(); });
+  counting_ = true;  // before the task, which begins inside spawn()
+  if (!spawn(chain_.shard(), chain_.gate(),
+             [self = shared_from_this()]() -> Task<void> { co_await self->count(); })) {
+    counting_ = false;
+  }
 }
 
 Task<void> ChainCursor::count() {
@@ -177,9 +223,11 @@ Task<void> ChainCursor::count() {
           complete = false;
           break;
         }
-        GM_LOG_WARN("cursor {} of {}: messages in ledger {} cannot be counted, the backlog in messages is an "
-                    "estimate until the next acknowledgement: {}",
-                    name_, chain_.name(), ledger, counted.status().to_string());
+        GM_LOG_WARN(
+            "cursor {} of {}: messages in ledger {} cannot be counted, the backlog in messages is "
+            "an "
+            "estimate until the next acknowledgement: {}",
+            name_, chain_.name(), ledger, counted.status().to_string());
         counting_ = false;
         co_return;
       }
@@ -192,7 +240,9 @@ Task<void> ChainCursor::count() {
 
 Task<Result<std::int64_t>> ChainCursor::count_share(CursorState::Share share) {
   std::int64_t messages = share.partly;
-  const auto through = [&](EntryId entry) { return chain_.messages_through({share.ledger, entry}); };
+  const auto through = [&](EntryId entry) {
+    return chain_.messages_through({share.ledger, entry});
+  };
   if (share.through >= 0) {
     GM_CO_ASSIGN_OR_RETURN(const std::int64_t before, co_await through(-1));
     GM_CO_ASSIGN_OR_RETURN(const std::int64_t upto, co_await through(share.through));

@@ -1,8 +1,9 @@
 // The cursors of a LedgerChain: a CursorState, and for durable ones the CursorStore that keeps it.
 //
-// An acknowledgement changes the state and marks the cursor dirty; the chain's one timer then calls flush(). A
-// cursor that nothing happens to costs no timer and no I/O. Between flushes the state is ahead of what is stored,
-// never behind. Shared by the chain and the subscription; once the chain is closed, only destroyed.
+// An acknowledgement changes the state and marks the cursor dirty; the chain's one timer then calls
+// flush(). A cursor that nothing happens to costs no timer and no I/O. Between flushes the state is
+// ahead of what is stored, never behind. Shared by the chain and the subscription; once the chain
+// is closed, only destroyed.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ class ChainCursor final : public ManagedCursor, public std::enable_shared_from_t
 
   using ManagedCursor::ack;
   bool ack(Position position, std::uint32_t messages) override;
-  bool ack_partly(Position position, std::span<const std::uint64_t> remaining, std::uint32_t batch_size,
-                  std::uint32_t* newly_acked) override;
+  bool ack_partly(Position position, std::span<const std::uint64_t> remaining,
+                  std::uint32_t batch_size, std::uint32_t* newly_acked) override;
   void ack_cumulative(Position position) override;
 
   bool backlog_is_exact() const override { return state_.exact(); }
@@ -74,6 +75,9 @@ class ChainCursor final : public ManagedCursor, public std::enable_shared_from_t
   bool listed_dirty = false;  // in the chain's list
 
  private:
+  // Messages of the entry, 0 if it is not in memory.
+  std::uint32_t batch_size_of(Position position);
+  void ack_partly_later(Position position, AckSet remaining);
   void changed(LedgerId ledger_before);
   void count_if_needed();
   Task<void> count();

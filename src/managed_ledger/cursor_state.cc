@@ -17,7 +17,8 @@ std::uint32_t ones(const AckSet& set) {
 // The first `bits` bits of `words`, without empty words at the end.
 AckSet first_bits(std::span<const std::uint64_t> words, std::uint32_t bits) {
   const std::size_t needed = (static_cast<std::size_t>(bits) + 63) / 64;
-  AckSet set(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(needed, words.size())));
+  AckSet set(words.begin(),
+             words.begin() + static_cast<std::ptrdiff_t>(std::min(needed, words.size())));
   if (set.size() == needed && bits % 64 != 0) set.back() &= (std::uint64_t{1} << (bits % 64)) - 1;
   while (!set.empty() && set.back() == 0) set.pop_back();
   return set;
@@ -72,7 +73,8 @@ void CursorState::uncounted() {
 std::int64_t CursorState::acked_messages_estimate() const {
   const std::int64_t entries = ledgers_.total_entries();
   const double an_entry =
-      entries > 0 ? static_cast<double>(ledgers_.total_messages()) / static_cast<double>(entries) : 1;
+      entries > 0 ? static_cast<double>(ledgers_.total_messages()) / static_cast<double>(entries)
+                  : 1;
   return ledgers_.messages_through_estimate(mark_delete_) +
          static_cast<std::int64_t>(an_entry * static_cast<double>(acked_entries_));
 }
@@ -120,7 +122,8 @@ bool CursorState::ack(Position position, std::uint32_t messages) {
 }
 
 bool CursorState::ack_partly(Position position, std::span<const std::uint64_t> remaining,
-                             std::uint32_t batch_size, std::uint32_t* newly_acked, bool* completed) {
+                             std::uint32_t batch_size, std::uint32_t* newly_acked,
+                             bool* completed) {
   if (newly_acked != nullptr) *newly_acked = 0;
   *completed = false;
   if (batch_size == 0 || !ledgers_.exists(position) || is_acked(position)) return false;
@@ -165,7 +168,8 @@ bool CursorState::ack_cumulative(Position position) {
     const std::int64_t removed = at->second.erase_through(last);
     acked_entries_ -= removed;
     const LedgerSlot* slot = ledgers_.find(at->first);
-    if (removed > 0 && (slot == nullptr || slot->messages_per_entry == LedgerSlot::kMixed)) known = false;
+    if (removed > 0 && (slot == nullptr || slot->messages_per_entry == LedgerSlot::kMixed))
+      known = false;
     if (slot != nullptr) counted_before += removed * slot->messages_per_entry;
     if (!at->second.empty()) break;
     acked_.erase(at);
@@ -213,7 +217,8 @@ void CursorState::ledgers_dropped() {
     acked_entries_ -= acked_.begin()->second.size();
     acked_.erase(acked_.begin());
   }
-  while (!partials_.empty() && partials_.begin()->first.ledger < first.id) partials_.erase(partials_.begin());
+  while (!partials_.empty() && partials_.begin()->first.ledger < first.id)
+    partials_.erase(partials_.begin());
   collapse();
 }
 
@@ -314,7 +319,8 @@ std::int64_t CursorState::backlog_bytes() const {
   const std::int64_t left = backlog_entries();
   const std::int64_t beyond = left + acked_entries_;
   if (left == 0) return 0;
-  const std::int64_t bytes = ledgers_.back().bytes_through() - ledgers_.bytes_through_estimate(mark_delete_);
+  const std::int64_t bytes =
+      ledgers_.back().bytes_through() - ledgers_.bytes_through_estimate(mark_delete_);
   if (acked_entries_ == 0) return bytes;
   return static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(left) /
                                    static_cast<double>(beyond));
@@ -365,8 +371,8 @@ std::optional<CursorState::Share> CursorState::next_share() {
         return true;
       });
     }
-    for (auto at = partials_.lower_bound({slot->id, -1}); at != partials_.end() && at->first.ledger == slot->id;
-         ++at) {
+    for (auto at = partials_.lower_bound({slot->id, -1});
+         at != partials_.end() && at->first.ledger == slot->id; ++at) {
       const Partial& partial = at->second;
       if (partial.batch_size != 0) {
         share.partly += static_cast<std::int64_t>(partial.batch_size) - partial.left();
@@ -374,7 +380,8 @@ std::optional<CursorState::Share> CursorState::next_share() {
         share.unsized.emplace_back(at->first.entry, partial.left());
       }
     }
-    if (share.through < 0 && share.ranges.empty() && share.unsized.empty() && share.partly == 0) continue;
+    if (share.through < 0 && share.ranges.empty() && share.unsized.empty() && share.partly == 0)
+      continue;
     return share;
   }
 }

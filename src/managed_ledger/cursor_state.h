@@ -1,15 +1,17 @@
-// What a cursor knows: the mark-delete position, the entries acknowledged beyond it, what is left of partly
-// acknowledged batches, and how many messages that is. Pure data, no I/O.
+// What a cursor knows: the mark-delete position, the entries acknowledged beyond it, what is left
+// of partly acknowledged batches, and how many messages that is. Pure data, no I/O.
 //
-// Entries are counted from the structure itself and always exact. Messages need to know how many an entry
-// carries. Each call below is exact at once if that follows from its arguments, from what is left of a batch, or
-// from the LedgerList; otherwise the state becomes "not exact" and its owner must count anew: begin_count(),
-// then next_share() and add_counted() ledger by ledger (asking the ledgers may take time, acknowledgements go on
-// meanwhile), then end_count(). Until then backlog_messages() is an estimate from the averages.
+// Entries are counted from the structure itself and always exact. Messages need to know how many an
+// entry carries. Each call below is exact at once if that follows from its arguments, from what is
+// left of a batch, or from the LedgerList; otherwise the state becomes "not exact" and its owner
+// must count anew: begin_count(), then next_share() and add_counted() ledger by ledger (asking the
+// ledgers may take time, acknowledgements go on meanwhile), then end_count(). Until then
+// backlog_messages() is an estimate from the averages.
 //
-// A recount is consistent without stopping anything because a ledger's share is taken at one instant: an
-// acknowledgement in a ledger whose share was taken is added to the sum, one in a later ledger will be part
-// of its share. Only what cannot be added (an unknown count, a reset) makes the recount start again.
+// A recount is consistent without stopping anything because a ledger's share is taken at one
+// instant: an acknowledgement in a ledger whose share was taken is added to the sum, one in a later
+// ledger will be part of its share. Only what cannot be added (an unknown count, a reset) makes the
+// recount start again.
 #pragma once
 
 #include <cstddef>
@@ -43,14 +45,16 @@ class CursorState {
   bool is_acked(Position position) const;
   Position next_unacked(Position from) const;
   const AckSet* ack_set(Position position) const;
+  // The first ledger that has, or will have, an entry not acknowledged.
+  LedgerId needed_ledger() const { return ledgers_.next(mark_delete_).ledger; }
   const std::map<LedgerId, EntrySet>& acked() const { return acked_; }
   const std::map<Position, Partial>& partials() const { return partials_; }
   std::size_t acked_range_count() const;
 
   // As in ManagedCursor. `messages` 0: not known. All return whether something changed.
   bool ack(Position position, std::uint32_t messages);
-  bool ack_partly(Position position, std::span<const std::uint64_t> remaining, std::uint32_t batch_size,
-                  std::uint32_t* newly_acked, bool* completed);
+  bool ack_partly(Position position, std::span<const std::uint64_t> remaining,
+                  std::uint32_t batch_size, std::uint32_t* newly_acked, bool* completed);
   bool ack_cumulative(Position position);
   // Everything through `mark_delete` is acknowledged and nothing beyond.
   void reset(Position mark_delete);
@@ -58,14 +62,16 @@ class CursorState {
   void ledgers_dropped();
 
   // Loading a stored state: restore(), then the ranges and batches in any order, then restored().
-  // What does not exist (any more) is left out. `acked_messages` as stored_acked_messages() gave it, if known.
+  // What does not exist (any more) is left out. `acked_messages` as stored_acked_messages() gave
+  // it, if known.
   void restore(Position mark_delete);
   void restore_range(LedgerId ledger, EntryId first, EntryId last);
   // From `first` through `last` in a later ledger, with all ledgers between.
   void restore_span(Position first, Position last);
   void restore_partial(Position position, AckSet remaining);
   void restored(std::optional<std::int64_t> acked_messages);
-  // Messages acknowledged in the mark-delete position's ledger and later ones; empty while not exact.
+  // Messages acknowledged in the mark-delete position's ledger and later ones; empty while not
+  // exact.
   std::optional<std::int64_t> stored_acked_messages() const;
 
   std::int64_t backlog_entries() const;
@@ -74,8 +80,8 @@ class CursorState {
   bool exact() const { return exact_; }
   std::size_t memory_bytes() const;
 
-  // What of one ledger is acknowledged: entries [0, through] and the ranges, wholly, plus `partly` (known
-  // numbers of messages), plus of each entry in `unsized` all messages but so many.
+  // What of one ledger is acknowledged: entries [0, through] and the ranges, wholly, plus `partly`
+  // (known numbers of messages), plus of each entry in `unsized` all messages but so many.
   struct Share {
     LedgerId ledger = -1;
     EntryId through = -1;
@@ -108,8 +114,9 @@ class CursorState {
   Position mark_delete_;
   std::map<LedgerId, EntrySet> acked_;  // beyond mark_delete_, never empty sets
   std::map<Position, Partial> partials_;
-  std::int64_t acked_entries_ = 0;      // in acked_
-  // Messages acknowledged, from the list's origin (what lies before its first ledger counts as acknowledged).
+  std::int64_t acked_entries_ = 0;  // in acked_
+  // Messages acknowledged, from the list's origin (what lies before its first ledger counts as
+  // acknowledged).
   std::int64_t acked_messages_ = 0;
   bool exact_ = true;
   Count count_;

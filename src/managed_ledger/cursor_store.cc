@@ -9,12 +9,13 @@ namespace geminga {
 
 namespace {
 
-// A cursor's ledger is replaced when it holds so many states, or so many bytes and a few states: it is the unit
-// in which superseded states are freed.
+// A cursor's ledger is replaced when it holds so many states, or so many bytes and a few states: it
+// is the unit in which superseded states are freed.
 constexpr std::int64_t kMaxEntries = 50'000;
 constexpr std::int64_t kMaxBytes = 1 << 20;
 constexpr std::int64_t kMinStates = 16;
-// Ranges and partly acknowledged batches that a key may hold (managedLedgerMaxUnackedRangesToPersistInMetadataStore).
+// Ranges and partly acknowledged batches that a key may hold
+// (managedLedgerMaxUnackedRangesToPersistInMetadataStore).
 constexpr std::size_t kMaxHolesInKey = 1000;
 constexpr LedgerId kInKey = -1;
 
@@ -22,7 +23,8 @@ bool fits_in_key(const CursorState& state) {
   return state.acked_range_count() + state.partials().size() <= kMaxHolesInKey;
 }
 
-void put_cursor_properties(const CursorStore::Properties& properties, pulsar::ml::ManagedCursorInfo* info) {
+void put_cursor_properties(const CursorStore::Properties& properties,
+                           pulsar::ml::ManagedCursorInfo* info) {
   info->clear_cursorproperties();
   for (const auto& [name, value] : properties) {
     auto* property = info->add_cursorproperties();
@@ -42,9 +44,11 @@ CursorStore::CursorStore(ManagedLedgerEnv env, std::string ledger_name, std::str
 }
 
 Task<Status> CursorStore::put(pulsar::ml::ManagedCursorInfo info) {
-  auto result = co_await env_.metadata->put(path_, info.SerializeAsString(), {.expected_version = version_});
+  auto result =
+      co_await env_.metadata->put(path_, info.SerializeAsString(), {.expected_version = version_});
   if (result.is(ErrorCode::BadVersion)) {
-    co_return Status::Fenced("another broker has written " + path_ + "; close the topic and look it up again");
+    co_return Status::Fenced("another broker has written " + path_ +
+                             "; close the topic and look it up again");
   }
   if (!result) co_return result.status();
   version_ = result->stat.version;
@@ -75,14 +79,15 @@ Task<Status> CursorStore::load(CursorState& state, PositionProperties& position_
   if (!info) co_return info.status();
   info_ = std::move(*info);
   version_ = (*value)->stat.version;
-  for (const auto& property : info_.cursorproperties()) properties_[property.name()] = property.value();
+  for (const auto& property : info_.cursorproperties())
+    properties_[property.name()] = property.value();
   load_state(info_, state, position_properties);
   if (ledger_id() == kInKey) co_return Status::ok();
 
   auto ledger = co_await env_.ledgers->open(ledger_id());
   if (ledger.is(ErrorCode::NotFound)) {
-    GM_LOG_WARN("cursor {}: its ledger {} is gone, going on from the snapshot at {}", path_, ledger_id(),
-                state.mark_delete().to_string());
+    GM_LOG_WARN("cursor {}: its ledger {} is gone, going on from the snapshot at {}", path_,
+                ledger_id(), state.mark_delete().to_string());
     co_return Status::ok();
   }
   if (!ledger) co_return ledger.status().with_context("opening the ledger of cursor " + path_);
@@ -98,25 +103,29 @@ Task<Status> CursorStore::load(CursorState& state, PositionProperties& position_
   }
   if (!decoded) {
     // Older than what was acknowledged, so messages may come again, but none is lost.
-    GM_LOG_ERROR("cursor {}: entry {}:{} cannot be read ({}), going on from the snapshot at {}", path_,
-                 ledger_id(), last, decoded.to_string(), state.mark_delete().to_string());
+    GM_LOG_ERROR("cursor {}: entry {}:{} cannot be read ({}), going on from the snapshot at {}",
+                 path_, ledger_id(), last, decoded.to_string(), state.mark_delete().to_string());
     load_state(info_, state, position_properties);
   }
   co_return Status::ok();
 }
 
 bool CursorStore::ledger_full() const {
-  return ledger_entries_ >= kMaxEntries || (ledger_bytes_ >= kMaxBytes && ledger_entries_ >= kMinStates);
+  return ledger_entries_ >= kMaxEntries ||
+         (ledger_bytes_ >= kMaxBytes && ledger_entries_ >= kMinStates);
 }
 
-Task<Status> CursorStore::write(const CursorState& state, const PositionProperties& position_properties,
+Task<Status> CursorStore::write(const CursorState& state,
+                                const PositionProperties& position_properties,
                                 StoredStateLimits limits, std::int64_t last_active_ms) {
   bool complete = true;
   std::string bytes = encode_position_info(state, position_properties, limits, &complete);
   if (!complete && !incomplete_told_) {
     GM_LOG_WARN(
-        "cursor {}: {} acknowledged ranges and {} partly acknowledged batches are more than may be persisted "
-        "(managedLedgerMaxBatchDeletedIndexToPersist, 4 MiB a state); a crash would deliver some again",
+        "cursor {}: {} acknowledged ranges and {} partly acknowledged batches are more than may be "
+        "persisted "
+        "(managedLedgerMaxBatchDeletedIndexToPersist, 4 MiB a state); a crash would deliver some "
+        "again",
         path_, state.acked_range_count(), state.partials().size());
   }
   incomplete_told_ = !complete;
@@ -134,7 +143,6 @@ Task<Status> CursorStore::write(const CursorState& state, const PositionProperti
   }
 
   Status status;
-  if (small && !env_.ledgers->writable()) co_return co_await write_to_key(std::move(whole));
   if (ledger_ != nullptr && !ledger_full()) {
     const auto size = static_cast<std::int64_t>(bytes.size());
     status = co_await append_and_wait(ledger_, Buffer::copy_of(bytes), 0);
@@ -150,7 +158,8 @@ Task<Status> CursorStore::write(const CursorState& state, const PositionProperti
   co_return co_await write_to_key(std::move(whole));
 }
 
-Task<Status> CursorStore::write_to_new_ledger(std::string state, pulsar::ml::ManagedCursorInfo snapshot) {
+Task<Status> CursorStore::write_to_new_ledger(std::string state,
+                                              pulsar::ml::ManagedCursorInfo snapshot) {
   std::map<std::string, std::string> metadata = {{"application", "pulsar"},
                                                  {"component", "managed-ledger"},
                                                  {"pulsar/managed-ledger", ledger_name_},
@@ -189,7 +198,8 @@ Task<void> CursorStore::remove_ledger(LedgerId id) {
   if (id == kInKey) co_return;
   const Status status = co_await env_.ledgers->remove(id);
   if (!status) {
-    GM_LOG_WARN("cursor {}: its superseded ledger {} could not be removed: {}", path_, id, status.to_string());
+    GM_LOG_WARN("cursor {}: its superseded ledger {} could not be removed: {}", path_, id,
+                status.to_string());
   }
 }
 
@@ -202,8 +212,10 @@ Task<Status> CursorStore::set_properties(Properties properties, std::int64_t las
   co_return status;
 }
 
-Task<Status> CursorStore::close(const CursorState& state, const PositionProperties& position_properties,
-                                StoredStateLimits limits, std::int64_t last_active_ms, bool changed) {
+Task<Status> CursorStore::close(const CursorState& state,
+                                const PositionProperties& position_properties,
+                                StoredStateLimits limits, std::int64_t last_active_ms,
+                                bool changed) {
   const bool in_key = ledger_id() == kInKey;
   if (in_key && !changed && last_active_ms == info_.lastactive()) co_return Status::ok();
   if (fits_in_key(state)) {
@@ -221,7 +233,8 @@ Task<Status> CursorStore::close(const CursorState& state, const PositionProperti
 Task<Status> CursorStore::remove() {
   Status status = co_await env_.metadata->remove(path_, version_);
   if (status.is(ErrorCode::BadVersion)) {
-    co_return Status::Fenced("another broker has written " + path_ + "; close the topic and look it up again");
+    co_return Status::Fenced("another broker has written " + path_ +
+                             "; close the topic and look it up again");
   }
   if (!status && !status.is(ErrorCode::NotFound)) co_return status;
   ledger_.reset();

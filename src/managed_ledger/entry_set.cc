@@ -8,8 +8,9 @@ namespace geminga {
 // ---- one chunk ----
 
 std::size_t EntrySet::Chunk::run_at_or_after(std::uint32_t i) const {
-  const auto at = std::lower_bound(runs_.begin(), runs_.end(), i,
-                                   [](const Run& run, std::uint32_t wanted) { return run.last < wanted; });
+  const auto at =
+      std::lower_bound(runs_.begin(), runs_.end(), i,
+                       [](const Run& run, std::uint32_t wanted) { return run.last < wanted; });
   return static_cast<std::size_t>(at - runs_.begin());
 }
 
@@ -71,7 +72,8 @@ std::uint32_t EntrySet::Chunk::erase_through(std::uint32_t last) {
         removed += static_cast<std::uint32_t>(std::popcount(word));
         word = 0;
       } else if (w == last / 64) {
-        const std::uint64_t low = last % 64 == 63 ? ~std::uint64_t{0} : (std::uint64_t{2} << (last % 64)) - 1;
+        const std::uint64_t low =
+            last % 64 == 63 ? ~std::uint64_t{0} : (std::uint64_t{2} << (last % 64)) - 1;
         removed += static_cast<std::uint32_t>(std::popcount(word & low));
         word &= ~low;
       }
@@ -133,7 +135,8 @@ std::size_t EntrySet::Chunk::memory_bytes() const {
 void EntrySet::Chunk::to_words() {
   words_ = std::make_unique<Words>();
   for (const Run& run : runs_) {
-    for (std::uint32_t i = run.first; i <= run.last; ++i) (*words_)[i / 64] |= std::uint64_t{1} << (i % 64);
+    for (std::uint32_t i = run.first; i <= run.last; ++i)
+      (*words_)[i / 64] |= std::uint64_t{1} << (i % 64);
   }
   run_count_ = static_cast<std::uint16_t>(runs_.size());
   runs_ = {};
@@ -171,8 +174,9 @@ void EntrySet::insert_range(EntryId first, EntryId last) {
   for (EntryId at = first; at <= last;) {
     const EntryId chunk_end = ((at >> kChunkBits) + 1) << kChunkBits;
     const EntryId until = std::min(last, chunk_end - 1);
-    size_ += chunks_[at >> kChunkBits].insert_range(static_cast<std::uint32_t>(at) & (kChunkSize - 1),
-                                                    static_cast<std::uint32_t>(until) & (kChunkSize - 1));
+    size_ += chunks_[at >> kChunkBits].insert_range(
+        static_cast<std::uint32_t>(at) & (kChunkSize - 1),
+        static_cast<std::uint32_t>(until) & (kChunkSize - 1));
     at = until + 1;
   }
   ranges_ += 1 - joined;
@@ -180,7 +184,8 @@ void EntrySet::insert_range(EntryId first, EntryId last) {
 
 bool EntrySet::contains(EntryId entry) const {
   const auto at = chunks_.find(entry >> kChunkBits);
-  return at != chunks_.end() && at->second.contains(static_cast<std::uint32_t>(entry) & (kChunkSize - 1));
+  return at != chunks_.end() &&
+         at->second.contains(static_cast<std::uint32_t>(entry) & (kChunkSize - 1));
 }
 
 EntryId EntrySet::next_missing(EntryId from) const {
@@ -197,7 +202,8 @@ EntryId EntrySet::next_missing(EntryId from) const {
 EntryId EntrySet::next_present(EntryId from) const {
   auto at = chunks_.lower_bound(from >> kChunkBits);
   if (at == chunks_.end()) return -1;
-  std::uint32_t i = at->first == from >> kChunkBits ? static_cast<std::uint32_t>(from) & (kChunkSize - 1) : 0;
+  std::uint32_t i =
+      at->first == from >> kChunkBits ? static_cast<std::uint32_t>(from) & (kChunkSize - 1) : 0;
   for (; at != chunks_.end(); ++at, i = 0) {
     i = at->second.next_present(i);
     if (i < kChunkSize) return (at->first << kChunkBits) + i;

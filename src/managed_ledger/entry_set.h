@@ -1,10 +1,11 @@
-// A set of entry ids of one ledger, compact both when it is a few long runs and when it is riddled with holes:
-// what a cursor remembers of entries acknowledged out of order. Pure data.
+// A set of entry ids of one ledger, compact both when it is a few long runs and when it is riddled
+// with holes: what a cursor remembers of entries acknowledged out of order. Pure data.
 //
-// The ids are cut into chunks of 4096. A chunk holds its ids as a sorted array of runs (4 bytes each) while
-// there are few, and as a bit set (512 bytes) when there are more than kMaxRuns; it goes back to runs when they
-// have grown together. So a random hole costs at most about 4 bytes, and an eighth of a byte an entry at worst.
-// insert and contains: O(log chunks) plus at most 512 bytes moved.
+// The ids are cut into chunks of 4096. A chunk holds its ids as a sorted array of runs (4 bytes
+// each) while there are few, and as a bit set (512 bytes) when there are more than kMaxRuns; it
+// goes back to runs when they have grown together. So a random hole costs at most about 4 bytes,
+// and an eighth of a byte an entry at worst. insert and contains: O(log chunks) plus at most 512
+// bytes moved.
 #pragma once
 
 #include <array>
@@ -53,8 +54,8 @@ class EntrySet {
  private:
   static constexpr int kChunkBits = 12;
   static constexpr std::uint32_t kChunkSize = 1U << kChunkBits;
-  static constexpr std::size_t kMaxRuns = 128;   // beyond: a bit set, which takes as much memory
-  static constexpr std::size_t kFewRuns = 48;    // below: back to runs
+  static constexpr std::size_t kMaxRuns = 128;  // beyond: a bit set, which takes as much memory
+  static constexpr std::size_t kFewRuns = 48;   // below: back to runs
 
   class Chunk {
    public:
@@ -62,9 +63,9 @@ class EntrySet {
     bool insert(std::uint32_t i);  // false if present
     // Returns how many were new.
     std::uint32_t insert_range(std::uint32_t first, std::uint32_t last);
-    std::uint32_t erase_through(std::uint32_t last);      // how many there were
-    std::uint32_t next_missing(std::uint32_t i) const;    // kChunkSize if none
-    std::uint32_t next_present(std::uint32_t i) const;    // kChunkSize if none
+    std::uint32_t erase_through(std::uint32_t last);    // how many there were
+    std::uint32_t next_missing(std::uint32_t i) const;  // kChunkSize if none
+    std::uint32_t next_present(std::uint32_t i) const;  // kChunkSize if none
     bool empty() const { return count_ == 0; }
     std::size_t memory_bytes() const;
 
@@ -80,8 +81,8 @@ class EntrySet {
     void to_runs();
 
     std::uint16_t count_ = 0;
-    std::uint16_t run_count_ = 0;   // kept while in words_; runs_.size() otherwise
-    std::vector<Run> runs_;         // used while words_ is null
+    std::uint16_t run_count_ = 0;  // kept while in words_; runs_.size() otherwise
+    std::vector<Run> runs_;        // used while words_ is null
     std::unique_ptr<Words> words_;
   };
 

@@ -80,7 +80,8 @@ TEST(EntrySet, AMillionRandomHolesTakeLessThanTwoBytesEach) {
   EntrySet set;
   std::mt19937 random(1);
   const EntryId span = 5'000'000;
-  while (set.ranges() < 1'000'000) set.insert(std::uniform_int_distribution<EntryId>(0, span)(random));
+  while (set.ranges() < 1'000'000)
+    set.insert(std::uniform_int_distribution<EntryId>(0, span)(random));
   const double bytes = static_cast<double>(set.memory_bytes()) / static_cast<double>(set.ranges());
   RecordProperty("bytes_per_hole", std::to_string(bytes));
   std::printf("%lld ranges, %zu bytes, %.2f bytes a hole\n", static_cast<long long>(set.ranges()),

@@ -30,13 +30,16 @@ Status LedgerChain::closed_status() const {
 }
 
 std::map<std::string, std::string> LedgerChain::ledger_metadata() const {
-  return {{"application", "pulsar"}, {"component", "managed-ledger"}, {"pulsar/managed-ledger", name_}};
+  return {
+      {"application", "pulsar"}, {"component", "managed-ledger"}, {"pulsar/managed-ledger", name_}};
 }
 
 Task<Status> LedgerChain::put_info(Info info) {
-  auto result = co_await env_.metadata->put(path_, info.SerializeAsString(), {.expected_version = version_});
+  auto result =
+      co_await env_.metadata->put(path_, info.SerializeAsString(), {.expected_version = version_});
   if (result.is(ErrorCode::BadVersion)) {
-    co_return Status::Fenced("another broker has written " + path_ + " (version " + std::to_string(version_) +
+    co_return Status::Fenced("another broker has written " + path_ + " (version " +
+                             std::to_string(version_) +
                              " was ours); close the topic and look it up again");
   }
   if (!result) co_return result.status();
@@ -71,7 +74,8 @@ Task<Status> LedgerChain::set_properties(std::map<std::string, std::string> prop
   co_return status;
 }
 
-Task<Result<std::unique_ptr<ManagedLedger>>> open_managed_ledger(ManagedLedgerEnv env, std::string name,
+Task<Result<std::unique_ptr<ManagedLedger>>> open_managed_ledger(ManagedLedgerEnv env,
+                                                                 std::string name,
                                                                  ManagedLedgerConfig config,
                                                                  PersistSink* sink,
                                                                  bool create_if_missing) {
@@ -87,7 +91,8 @@ Task<Result<bool>> managed_ledger_exists(MetadataStore& metadata, std::string na
   co_return value->has_value();
 }
 
-Task<Result<std::vector<std::string>>> list_managed_ledgers(MetadataStore& metadata, std::string prefix) {
+Task<Result<std::vector<std::string>>> list_managed_ledgers(MetadataStore& metadata,
+                                                            std::string prefix) {
   auto children = co_await metadata.children(managed_ledger_path(prefix));
   if (!children) co_return children.status();
   for (std::string& child : *children) child = prefix + "/" + child;

@@ -1,22 +1,26 @@
-// The managed ledger over a LedgerStore and a MetadataStore: a chain of ledgers, the last of which is appended to.
+// The managed ledger over a LedgerStore and a MetadataStore: a chain of ledgers, the last of which
+// is appended to.
 //
 //   append() -> pending_ -> current_ -> append_done() -> list_ grows, sink_->persisted()
 //
-// States (State): Open: entries go straight to current_. Switching: the current ledger ends (it is full, it has
-// failed, somebody asked) and its successor is being made; entries wait in pending_. NoLedger: that failed;
-// entries are refused for a moment, then the next one tries again. Fenced: somebody else owns the key; everything
-// fails. Closed: close() is running or done. Terminated is apart: the last ledger is closed for good.
+// States (State): Open: entries go straight to current_. Switching: the current ledger ends (it is
+// full, it has failed, somebody asked) and its successor is being made; entries wait in pending_.
+// NoLedger: that failed; entries are refused for a moment, then the next one tries again. Fenced:
+// somebody else owns the key; everything fails. Closed: close() is running or done. Terminated is
+// apart: the last ledger is closed for good.
 //
-// pending_ holds what has no outcome yet, in order of append(): entries submitted to current_, then those that
-// wait, with refused ones anywhere between; outcomes leave at the front only, so they are told in order. Its
-// bound is the caller's (bytes in flight a topic).
+// pending_ holds what has no outcome yet, in order of append(): entries submitted to current_, then
+// those that wait, with refused ones anywhere between; outcomes leave at the front only, so they
+// are told in order. Its bound is the caller's (bytes in flight a topic).
 //
-// The key in the metadata store is written by compare-and-set only, under structure_, and a ledger enters it only
-// together with the numbers of its predecessor (a Java broker deletes a ledger without numbers that is not
-// the last). What the key says is info_ at version_; list_ is ahead of it by the open ledger's entries.
+// The key in the metadata store is written by compare-and-set only, under structure_, and a ledger
+// enters it only together with the numbers of its predecessor (a Java broker deletes a ledger
+// without numbers that is not the last). What the key says is info_ at version_; list_ is ahead of
+// it by the open ledger's entries.
 //
-// Files: ledger_chain_open.cc (opening, closing), _append.cc (the path of entries, the end of a ledger), _read.cc,
-// _cursors.cc, _trim.cc (retention, truncation, termination), ledger_chain.cc (the rest).
+// Files: ledger_chain_open.cc (opening, closing), _append.cc (the path of entries, the end of a
+// ledger), _read.cc, _cursors.cc, _trim.cc (retention, truncation, termination), ledger_chain.cc
+// (the rest).
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -40,7 +44,8 @@ namespace geminga {
 
 class LedgerChain final : public ManagedLedger, private AppendSink, private Deferred {
  public:
-  LedgerChain(ManagedLedgerEnv env, std::string name, ManagedLedgerConfig config, PersistSink* sink);
+  LedgerChain(ManagedLedgerEnv env, std::string name, ManagedLedgerConfig config,
+              PersistSink* sink);
   ~LedgerChain() override;
 
   // Once, before all else. After an error only to be destroyed.
@@ -75,16 +80,18 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
 
   std::vector<std::shared_ptr<ManagedCursor>> cursors() const override;
   std::shared_ptr<ManagedCursor> cursor(const std::string& name) const override;
-  Task<Result<std::shared_ptr<ManagedCursor>>> open_cursor(std::string name, InitialPosition initial,
-                                                           std::map<std::string, std::string> properties,
-                                                           std::optional<Position> start) override;
+  Task<Result<std::shared_ptr<ManagedCursor>>> open_cursor(
+      std::string name, InitialPosition initial, std::map<std::string, std::string> properties,
+      std::optional<Position> start) override;
   std::shared_ptr<ManagedCursor> new_non_durable_cursor(std::string name, Position start) override;
   void remove_non_durable(const std::shared_ptr<ManagedCursor>& cursor) override;
   Task<Status> delete_cursor(std::string name) override;
 
   Task<Result<Position>> terminate() override;
   bool terminated() const override { return terminated_; }
-  Position terminated_position() const override { return terminated_ ? terminated_position_ : Position{}; }
+  Position terminated_position() const override {
+    return terminated_ ? terminated_position_ : Position{};
+  }
 
   const std::map<std::string, std::string>& properties() const override { return properties_; }
   Task<Status> set_properties(std::map<std::string, std::string> properties) override;
@@ -133,6 +140,7 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
   Task<Result<bool>> learn_ledger(Info::LedgerInfo& info, bool last, LedgerSlot& slot);
   Task<Status> start_first_ledger(Info info);
   Task<Status> load_cursors();
+  Task<Status> load_cursor(std::string key);
   Task<void> remove_ledgers(std::vector<LedgerId> ids);
   Task<void> stop_work();
   Task<Status> remove_keys();
@@ -184,16 +192,16 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
   LedgerList list_;
   LedgerHandles handles_;
 
-  std::shared_ptr<Ledger> current_;  // null if opened as terminated
-  std::int64_t created_ms_ = 0;      // of current_
+  std::shared_ptr<Ledger> current_;     // null if opened as terminated
+  std::int64_t created_ms_ = 0;         // of current_
   std::int64_t submitted_entries_ = 0;  // to current_, and their bytes
   std::int64_t submitted_bytes_ = 0;
-  int failed_ledgers_ = 0;           // in a row without one durable entry between
-  std::int64_t retry_ms_ = 0;        // NoLedger: not before
+  int failed_ledgers_ = 0;     // in a row without one durable entry between
+  std::int64_t retry_ms_ = 0;  // NoLedger: not before
   std::int64_t entries_added_ = 0;
 
   RingQueue<Pending> pending_;
-  std::size_t in_flight_ = 0;  // of them Submitted
+  std::size_t in_flight_ = 0;        // of them Submitted
   std::shared_ptr<Event> progress_;  // set when in_flight_ or pending_ becomes empty
 
   std::map<std::string, std::shared_ptr<ChainCursor>> cursors_;
@@ -204,8 +212,7 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
   bool trim_wanted_ = false;
   bool trim_running_ = false;
 
-  std::vector<LedgerEntry> scratch_;  // of read_cached()
-  SlimMutex structure_;               // held by whoever changes the list, the key or the set of cursors
+  SlimMutex structure_;  // held by whoever changes the list, the key or the set of cursors
   Gate gate_;
 };
 

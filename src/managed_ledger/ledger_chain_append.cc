@@ -1,5 +1,6 @@
 // The path of entries, and how a ledger ends and the next one begins.
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <cassert>
 
 #include "base/clock.h"
@@ -21,7 +22,8 @@ void LedgerChain::append(const Buffer& entry, std::uint32_t messages) {
   pending_.push_back({entry, std::max(messages, 1U), Pending::Stage::Waiting, -1, nullptr});
   Pending& added = pending_.back();
   if (state_ == State::Fenced) return refuse(added, refusal_);
-  if (closing_ || state_ == State::Closed || state_ == State::Opening) return refuse(added, closed_status());
+  if (closing_ || state_ == State::Closed || state_ == State::Opening)
+    return refuse(added, closed_status());
   if (terminating_ || terminated_) {
     return refuse(added, Status::TopicTerminated("the managed ledger " + name_ + " is terminated"));
   }
@@ -62,10 +64,12 @@ void LedgerChain::submit(Pending& entry) {
 }
 
 void LedgerChain::append_done(LedgerId ledger, EntryId id, const Status& status) {
-  if (state_ == State::Fenced || in_flight_ == 0 || ledger != current_->id()) return;  // told already
+  if (state_ == State::Fenced || in_flight_ == 0 || ledger != current_->id())
+    return;  // told already
   if (!status) {
     if (status.is(ErrorCode::Fenced)) {
-      fence(Status::Fenced("ledger " + std::to_string(ledger) + " of " + name_ + ": " + status.message()));
+      fence(Status::Fenced("ledger " + std::to_string(ledger) + " of " + name_ + ": " +
+                           status.message()));
     } else {
       current_failed(status);
     }
@@ -120,8 +124,8 @@ Task<void> LedgerChain::drained() {
 }
 
 void LedgerChain::current_failed(const Status& why) {
-  GM_LOG_WARN("managed ledger {}: ledger {} takes no more entries, going on in a new one: {}", name_,
-              current_->id(), why.to_string());
+  GM_LOG_WARN("managed ledger {}: ledger {} takes no more entries, going on in a new one: {}",
+              name_, current_->id(), why.to_string());
   // They keep their entry ids: the ledger's end decides whether they are in it.
   for (std::size_t i = 0; i < pending_.size() && in_flight_ > 0; ++i) {
     if (pending_[i].stage != Pending::Stage::Submitted) continue;
@@ -137,6 +141,8 @@ void LedgerChain::current_failed(const Status& why) {
 void LedgerChain::start_switch() {
   state_ = State::Switching;
   const bool started = spawn(*env_.shard, gate_, [this]() -> Task<void> {
+    // Not inside append(), which goes on with the entry it was given.
+    co_await asio::post(env_.shard->executor(), asio::use_awaitable);
     auto lock = co_await structure_.lock();
     // Whoever held the lock may have done it.
     if (state_ == State::Switching) (void)co_await switch_ledger();  // its outcome is in state_
@@ -161,12 +167,14 @@ Task<Status> LedgerChain::end_current() {
     co_await progress->wait();
   }
   if (fenced()) co_return refusal_;
-  // Entries that were given up but are in the ledger after all are told as durable, not written again.
+  // Entries that were given up but are in the ledger after all are told as durable, not written
+  // again.
   const EntryId last = current_->last_confirmed();
   while (!pending_.empty() && pending_.front().entry >= 0 && pending_.front().entry <= last &&
          pending_.front().stage == Pending::Stage::Waiting) {
     const Position position{id, pending_.front().entry};
-    list_.entry_added(static_cast<std::int64_t>(pending_.front().data.size()), pending_.front().messages);
+    list_.entry_added(static_cast<std::int64_t>(pending_.front().data.size()),
+                      pending_.front().messages);
     pending_.pop_front();
     ++entries_added_;
     sink_->persisted(position, Status::ok());
@@ -216,8 +224,9 @@ Task<Status> LedgerChain::switch_ledger() {
     }
   }
   if (status && next->id() <= list_.back().id) {
-    status = Status::Corruption("the ledger store gave the new ledger " + std::to_string(next->id()) +
-                                " after ledger " + std::to_string(list_.back().id) + " of " + name_);
+    status =
+        Status::Corruption("the ledger store gave the new ledger " + std::to_string(next->id()) +
+                           " after ledger " + std::to_string(list_.back().id) + " of " + name_);
   }
   if (status) {
     Info info = info_;
@@ -241,7 +250,9 @@ Task<Status> LedgerChain::switch_ledger() {
     const LedgerId empty = list_.back().id;
     handles_.drop(empty);
     list_.pop_back_empty();
-    spawn(*env_.shard, gate_, [this, empty]() -> Task<void> { co_await remove_ledgers(std::vector<LedgerId>(1, empty)); });
+    spawn(*env_.shard, gate_, [this, empty]() -> Task<void> {
+      co_await remove_ledgers(std::vector<LedgerId>(1, empty));
+    });
   }
   begin_writing(std::move(next));
   schedule_trim();
@@ -264,8 +275,8 @@ void LedgerChain::begin_writing(std::shared_ptr<Ledger> ledger) {
 }
 
 void LedgerChain::no_ledger(const Status& why) {
-  GM_LOG_ERROR("managed ledger {} cannot be written to, the next entry after {} ms tries again: {}", name_,
-               kRetryMs, why.to_string());
+  GM_LOG_ERROR("managed ledger {} cannot be written to, the next entry after {} ms tries again: {}",
+               name_, kRetryMs, why.to_string());
   state_ = State::NoLedger;
   refusal_ = why;
   retry_ms_ = now_ms() + kRetryMs;

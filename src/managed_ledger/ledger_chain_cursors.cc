@@ -19,7 +19,8 @@ std::shared_ptr<ManagedCursor> LedgerChain::cursor(const std::string& name) cons
 }
 
 Position LedgerChain::start_position(InitialPosition initial, std::optional<Position> start) const {
-  Position next = initial == InitialPosition::Earliest ? list_.first_position() : list_.end_position();
+  Position next =
+      initial == InitialPosition::Earliest ? list_.first_position() : list_.end_position();
   if (start) next = list_.normalize(*start);
   return list_.previous(next);
 }
@@ -36,7 +37,8 @@ Task<Result<std::shared_ptr<ManagedCursor>>> LedgerChain::open_cursor(
   }
   if (fenced()) co_return refusal_;
   if (closing_) co_return closed_status();
-  auto cursor = std::make_shared<ChainCursor>(*this, name, std::make_unique<CursorStore>(env_, name_, name));
+  auto cursor =
+      std::make_shared<ChainCursor>(*this, name, std::make_unique<CursorStore>(env_, name_, name));
   Status created = co_await cursor->create(start_position(initial, start), std::move(properties));
   if (created.is(ErrorCode::Fenced)) fence(created);
   if (!created) co_return created.with_context("creating cursor " + name + " of " + name_);
@@ -49,7 +51,8 @@ Task<Status> LedgerChain::delete_cursor(std::string name) {
   if (!inside) co_return closed_status();
   auto lock = co_await structure_.lock();
   const auto at = cursors_.find(name);
-  if (at == cursors_.end()) co_return Status::NotFound("there is no cursor " + name + " of " + name_);
+  if (at == cursors_.end())
+    co_return Status::NotFound("there is no cursor " + name + " of " + name_);
   if (fenced()) co_return refusal_;
   const std::shared_ptr<ChainCursor> cursor = at->second;
   Status removed = co_await cursor->remove_store();
@@ -60,7 +63,8 @@ Task<Status> LedgerChain::delete_cursor(std::string name) {
   co_return Status::ok();
 }
 
-std::shared_ptr<ManagedCursor> LedgerChain::new_non_durable_cursor(std::string name, Position start) {
+std::shared_ptr<ManagedCursor> LedgerChain::new_non_durable_cursor(std::string name,
+                                                                   Position start) {
   auto cursor = std::make_shared<ChainCursor>(*this, std::move(name), nullptr);
   cursor->begin_at(list_.previous(list_.normalize(start)));
   non_durable_.push_back(cursor);
@@ -68,7 +72,8 @@ std::shared_ptr<ManagedCursor> LedgerChain::new_non_durable_cursor(std::string n
 }
 
 void LedgerChain::remove_non_durable(const std::shared_ptr<ManagedCursor>& cursor) {
-  const auto removed = std::erase_if(non_durable_, [&](const auto& held) { return held == cursor; });
+  const auto removed =
+      std::erase_if(non_durable_, [&](const auto& held) { return held == cursor; });
   if (removed > 0) schedule_trim();
 }
 
@@ -91,10 +96,11 @@ void LedgerChain::schedule_flush() {
   flush_scheduled_ = true;
   flush_timer_->expires_after(Millis(std::max<std::int64_t>(config_.cursor_flush_ms, 1)));
   // Inside the gate: whoever closes waits for the handler, which a cancel only hastens.
-  flush_timer_->async_wait([this, inside = std::move(*inside)](const boost::system::error_code& cancelled) {
-    flush_scheduled_ = false;
-    if (!cancelled) flush_cursors();
-  });
+  flush_timer_->async_wait(
+      [this, inside = std::move(*inside)](const boost::system::error_code& cancelled) {
+        flush_scheduled_ = false;
+        if (!cancelled) flush_cursors();
+      });
 }
 
 void LedgerChain::flush_cursors() {
@@ -113,8 +119,8 @@ void LedgerChain::flush_cursors() {
       const Status status = co_await cursor->flush();
       cursor->listed_dirty = false;
       if (!status && !status.is(ErrorCode::Fenced)) {
-        GM_LOG_WARN("cursor {} of {} could not be persisted, will be tried again: {}", cursor->name(), name_,
-                    status.to_string());
+        GM_LOG_WARN("cursor {} of {} could not be persisted, will be tried again: {}",
+                    cursor->name(), name_, status.to_string());
       }
       if (cursor->dirty() && !fenced()) cursor_changed(*cursor, false);
     });

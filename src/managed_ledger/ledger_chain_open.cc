@@ -8,6 +8,12 @@
 
 namespace geminga {
 
+namespace {
+
+constexpr std::size_t kLoadedAtOnce = 64;
+
+}  // namespace
+
 Task<Status> LedgerChain::open(bool create_if_missing) {
   auto value = co_await env_.metadata->get(path_);
   if (!value) co_return value.status().with_context("opening managed ledger " + name_);
@@ -25,7 +31,8 @@ Task<Status> LedgerChain::open(bool create_if_missing) {
 
   if (info.has_terminatedposition()) {
     terminated_ = true;
-    terminated_position_ = {info.terminatedposition().ledgerid(), info.terminatedposition().entryid()};
+    terminated_position_ = {info.terminatedposition().ledgerid(),
+                            info.terminatedposition().entryid()};
   }
   info_ = info;
   std::vector<LedgerId> dropped;
@@ -59,13 +66,14 @@ Task<Result<bool>> LedgerChain::learn_ledger(Info::LedgerInfo& info, bool last, 
   if (opened.is(ErrorCode::NotFound)) {
     if (unfinished) co_return false;
     // Reading it will fail by name; until then its entries count as one message each.
-    GM_LOG_ERROR("managed ledger {}: ledger {} with {} entries is missing from the ledger store", name_,
-                 slot.id, slot.entries);
+    GM_LOG_ERROR("managed ledger {}: ledger {} with {} entries is missing from the ledger store",
+                 name_, slot.id, slot.entries);
     slot.messages = slot.entries;
     co_return true;
   }
   if (!opened) {
-    co_return opened.status().with_context("opening ledger " + std::to_string(slot.id) + " of " + name_);
+    co_return opened.status().with_context("opening ledger " + std::to_string(slot.id) + " of " +
+                                           name_);
   }
   const Ledger& ledger = **opened;
   slot.messages = ledger.messages();
@@ -81,11 +89,13 @@ Task<Result<bool>> LedgerChain::learn_ledger(Info::LedgerInfo& info, bool last, 
   // An entry counts at least one message.
   if (slot.messages == slot.entries) slot.messages_per_entry = 1;
   info.set_gemingamessages(slot.messages);
-  if (slot.messages_per_entry != LedgerSlot::kMixed) info.set_gemingamessagesperentry(slot.messages_per_entry);
+  if (slot.messages_per_entry != LedgerSlot::kMixed)
+    info.set_gemingamessagesperentry(slot.messages_per_entry);
   co_return slot.entries > 0;
 }
 
-Task<Result<std::vector<LedgerSlot>>> LedgerChain::learn_ledgers(Info& info, std::vector<LedgerId>& dropped) {
+Task<Result<std::vector<LedgerSlot>>> LedgerChain::learn_ledgers(Info& info,
+                                                                 std::vector<LedgerId>& dropped) {
   std::vector<LedgerSlot> slots;
   auto* ledgers = info.mutable_ledgerinfo();
   std::sort(ledgers->begin(), ledgers->end(),
@@ -113,8 +123,9 @@ Task<Status> LedgerChain::start_first_ledger(Info info) {
   std::shared_ptr<Ledger> ledger = std::move(*created);
   Status status;
   if (!list_.empty() && ledger->id() <= list_.back().id) {
-    status = Status::Corruption("the ledger store gave the new ledger " + std::to_string(ledger->id()) +
-                                " after ledger " + std::to_string(list_.back().id) + " of " + name_);
+    status =
+        Status::Corruption("the ledger store gave the new ledger " + std::to_string(ledger->id()) +
+                           " after ledger " + std::to_string(list_.back().id) + " of " + name_);
   }
   if (status) {
     Info::LedgerInfo* added = info.add_ledgerinfo();
@@ -130,19 +141,35 @@ Task<Status> LedgerChain::start_first_ledger(Info info) {
   co_return Status::ok();
 }
 
+Task<Status> LedgerChain::load_cursor(std::string key) {
+  auto name = url_decode(key);
+  if (!name) co_return name.status().with_context("cursor key " + path_ + "/" + key);
+  auto cursor = std::make_shared<ChainCursor>(*this, *name,
+                                              std::make_unique<CursorStore>(env_, name_, *name));
+  Status loaded = co_await cursor->load();
+  if (!loaded) co_return loaded.with_context("loading cursor " + *name + " of " + name_);
+  cursors_.emplace(std::move(*name), std::move(cursor));
+  co_return Status::ok();
+}
+
 Task<Status> LedgerChain::load_cursors() {
   auto keys = co_await env_.metadata->children(path_);
   if (!keys) co_return keys.status().with_context("the cursors of " + name_);
-  for (const std::string& key : *keys) {
-    auto name = url_decode(key);
-    if (!name) co_return name.status().with_context("cursor key " + path_ + "/" + key);
-    auto cursor =
-        std::make_shared<ChainCursor>(*this, *name, std::make_unique<CursorStore>(env_, name_, *name));
-    Status loaded = co_await cursor->load();
-    if (!loaded) co_return loaded.with_context("loading cursor " + *name + " of " + name_);
-    cursors_.emplace(*name, std::move(cursor));
+  // Many at once: after a crash each has a ledger to fence, and these share the log's flushes.
+  Status first;
+  std::size_t next = 0;
+  Gate loading;
+  for (std::size_t i = 0; i < std::min(keys->size(), kLoadedAtOnce); ++i) {
+    spawn(*env_.shard, loading, [&, this]() -> Task<void> {
+      while (next < keys->size() && first) {
+        std::string key = (*keys)[next++];
+        Status loaded = co_await load_cursor(std::move(key));
+        if (!loaded && first) first = std::move(loaded);
+      }
+    });
   }
-  co_return Status::ok();
+  co_await loading.close();
+  co_return first;
 }
 
 Task<void> LedgerChain::remove_ledgers(std::vector<LedgerId> ids) {
@@ -150,8 +177,9 @@ Task<void> LedgerChain::remove_ledgers(std::vector<LedgerId> ids) {
     handles_.drop(id);
     const Status status = co_await env_.ledgers->remove(id);
     if (!status) {
-      GM_LOG_WARN("managed ledger {}: ledger {} is no longer part of it but could not be removed: {}", name_, id,
-                  status.to_string());
+      GM_LOG_WARN(
+          "managed ledger {}: ledger {} is no longer part of it but could not be removed: {}",
+          name_, id, status.to_string());
     }
   }
 }
@@ -196,7 +224,8 @@ Task<Status> LedgerChain::remove_keys() {
   ops.push_back({MetadataOp::Kind::Remove, path_, {}, version_});
   Status status = co_await env_.metadata->commit(std::move(ops));
   if (status.is(ErrorCode::BadVersion) || status.is(ErrorCode::NotFound)) {
-    co_return Status::Fenced("another broker has written " + path_ + "; close the topic and look it up again");
+    co_return Status::Fenced("another broker has written " + path_ +
+                             "; close the topic and look it up again");
   }
   GM_CO_RETURN_IF_ERROR(status);
   co_return co_await env_.metadata->remove_recursive(path_);
@@ -208,7 +237,8 @@ Task<Status> LedgerChain::remove() {
   const bool lost = fenced();
   state_ = State::Closed;
   if (lost) co_return refusal_;
-  // The key first: a crash then leaves ledgers that nobody refers to, not a key to ledgers that are gone.
+  // The key first: a crash then leaves ledgers that nobody refers to, not a key to ledgers that are
+  // gone.
   Status removed = co_await remove_keys();
   if (!removed) co_return removed.with_context("removing managed ledger " + name_);
   current_.reset();

@@ -6,8 +6,8 @@ namespace geminga {
 
 namespace {
 
-// Entries before the answer of a binary search that are looked at one by one, because publish times are not
-// quite in order; and how often that is repeated while earlier ones are found.
+// Entries before the answer of a binary search that are looked at one by one, because publish times
+// are not quite in order; and how often that is repeated while earlier ones are found.
 constexpr std::int64_t kNeighbours = 64;
 constexpr int kMaxWidenings = 4;
 constexpr std::size_t kSearchReadBytes = 1 << 20;
@@ -16,6 +16,8 @@ constexpr std::size_t kSearchReadBytes = 1 << 20;
 
 std::size_t LedgerChain::read_cached(Position from, std::size_t max_entries, std::size_t max_bytes,
                                      std::vector<Entry>& out) {
+  // Kept between calls, so that delivering does not allocate.
+  static thread_local std::vector<LedgerEntry> scratch;
   std::size_t added = 0;
   std::size_t bytes = 0;
   Position at = list_.normalize(from);
@@ -25,18 +27,18 @@ std::size_t LedgerChain::read_cached(Position from, std::size_t max_entries, std
     Ledger* ledger = handles_.cached(at.ledger);
     if (ledger == nullptr) break;
     const auto left = static_cast<std::size_t>(slot->entries - at.entry);
-    scratch_.clear();
+    scratch.clear();
     const std::size_t got = ledger->read_cached(at.entry, std::min(max_entries - added, left),
-                                                max_bytes - bytes, scratch_);
+                                                max_bytes - bytes, scratch);
     if (got == 0) break;
-    for (LedgerEntry& entry : scratch_) {
+    for (LedgerEntry& entry : scratch) {
       bytes += entry.data.size();
       out.push_back({{at.ledger, entry.id}, std::move(entry.data), entry.messages});
     }
     added += got;
     at = list_.normalize({at.ledger, at.entry + static_cast<EntryId>(got)});
   }
-  scratch_.clear();
+  scratch.clear();
   return added;
 }
 
@@ -99,8 +101,8 @@ Task<Result<Position>> LedgerChain::find_first(UniqueFunction<bool(const Entry&)
     for (std::int64_t at = found - kNeighbours; at < found && earlier == found;) {
       at = std::max(at, list_.first_index());
       if (at >= found) break;
-      auto entries =
-          co_await read(list_.position_at(at), static_cast<std::size_t>(found - at), kSearchReadBytes);
+      auto entries = co_await read(list_.position_at(at), static_cast<std::size_t>(found - at),
+                                   kSearchReadBytes);
       if (!entries) co_return entries.status();
       if (at < list_.first_index()) continue;
       if (entries->empty()) break;

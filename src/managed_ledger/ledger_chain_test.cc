@@ -1,4 +1,5 @@
-// The life of a managed ledger: appending, reading, cursors, closing and opening, over stores in memory.
+// The life of a managed ledger: appending, reading, cursors, closing and opening, over stores in
+// memory.
 #include "managed_ledger/ledger_chain.h"
 
 #include "managed_ledger/testing/ledger_world.h"
@@ -152,12 +153,31 @@ TEST_F(LedgerChainTest, AcksAreFlushedByThemselves) {
     co_await append_and_settle(10);
     (*cursor)->ack({0, 3}, 1);
     (*cursor)->ack_cumulative({0, 1});
-    co_await sleep_for(Millis(50));
+    EXPECT_TRUE(co_await persisted(*cursor));
     cursor->reset();
     CO_ASSERT_OK(co_await crash_and_open());
     EXPECT_EQ(ledger->cursor("s")->mark_delete(), (Position{0, 1}));
     EXPECT_TRUE(ledger->cursor("s")->is_acked({0, 3}));
     EXPECT_EQ(ledger->cursor("s")->backlog_entries(), 7);
+    EXPECT_OK(co_await close());
+  });
+}
+
+TEST_F(LedgerChainTest, TellsWhichLedgersAreInUse) {
+  config.max_entries_per_ledger = 10;
+  run([&]() -> Task<void> {
+    CO_ASSERT_OK(co_await open("t/n/persistent/a"));
+    auto cursor = co_await ledger->open_cursor("s", InitialPosition::Earliest, {});
+    CO_ASSERT_OK(cursor);
+    co_await append_and_settle(25);
+    (*cursor)->ack({0, 3}, 1);
+    CO_ASSERT_OK(co_await (*cursor)->flush());
+    auto orphan = co_await store->create({});
+    auto ids = co_await referenced_ledgers(*metadata);
+    CO_ASSERT_OK(ids);
+    EXPECT_EQ(ids->size(), 4U);  // three of the log, one of the cursor
+    EXPECT_FALSE(std::binary_search(ids->begin(), ids->end(), (*orphan)->id()));
+    cursor->reset();
     EXPECT_OK(co_await close());
   });
 }

@@ -1,4 +1,5 @@
-// What is dropped: consumed ledgers beyond retention, everything (truncate), and the future (terminate).
+// What is dropped: consumed ledgers beyond retention, everything (truncate), and the future
+// (terminate).
 #include <algorithm>
 
 #include "base/clock.h"
@@ -9,7 +10,8 @@ namespace geminga {
 
 void LedgerChain::schedule_trim() {
   if (trim_running_ || closing_ || list_.size() < 2) return;
-  trim_running_ = spawn(*env_.shard, gate_, [this]() -> Task<void> {
+  trim_running_ = true;  // before the task, which begins inside spawn()
+  const bool started = spawn(*env_.shard, gate_, [this]() -> Task<void> {
     auto lock = co_await structure_.lock();
     trim_running_ = false;
     const Status status = co_await drop_before(first_kept_ledger());
@@ -17,11 +19,13 @@ void LedgerChain::schedule_trim() {
       GM_LOG_WARN("managed ledger {} could not be trimmed: {}", name_, status.to_string());
     }
   });
+  if (!started) trim_running_ = false;
 }
 
 LedgerId LedgerChain::first_needed_ledger() const {
   LedgerId first = list_.back().id;
-  for (const auto& [name, cursor] : cursors_) first = std::min(first, cursor->first_unacked().ledger);
+  for (const auto& [name, cursor] : cursors_)
+    first = std::min(first, cursor->first_unacked().ledger);
   for (const auto& cursor : non_durable_) first = std::min(first, cursor->first_unacked().ledger);
   return first;
 }

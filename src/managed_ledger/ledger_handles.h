@@ -1,6 +1,6 @@
-// The opened ledgers of one managed ledger: a few most recently read ones, opened on demand. A ledger's handle
-// costs its store memory (index, read-ahead), so a topic with thousands of ledgers must not hold them all.
-// Belongs to its LedgerChain, on the ledger's shard.
+// The opened ledgers of one managed ledger: a few most recently read ones, opened on demand. A
+// ledger's handle costs its store memory (index, read-ahead), so a topic with thousands of ledgers
+// must not hold them all. Belongs to its LedgerChain, on the ledger's shard.
 #pragma once
 
 #include <cstddef>

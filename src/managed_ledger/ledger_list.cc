@@ -49,7 +49,8 @@ void LedgerList::entry_added(std::int64_t bytes, std::uint32_t messages) {
 void LedgerList::close_back(std::int64_t entries, std::int64_t bytes, std::int64_t messages,
                             std::int64_t closed_ms) {
   LedgerSlot& last = slots_.back();
-  if (entries != last.entries || messages != last.messages) last.messages_per_entry = LedgerSlot::kMixed;
+  if (entries != last.entries || messages != last.messages)
+    last.messages_per_entry = LedgerSlot::kMixed;
   last.entries = entries;
   last.bytes = bytes;
   last.messages = messages;
@@ -153,7 +154,8 @@ std::int64_t LedgerList::bytes_through_estimate(Position position) const {
 std::int64_t LedgerList::messages_through_estimate(Position position) const {
   const auto [slot, share] = share_through(position);
   if (slot == nullptr) return 0;
-  return slot->messages_before + static_cast<std::int64_t>(share * static_cast<double>(slot->messages));
+  return slot->messages_before +
+         static_cast<std::int64_t>(share * static_cast<double>(slot->messages));
 }
 
 }  // namespace geminga

@@ -1,13 +1,14 @@
-// The ledgers of one managed ledger in ascending order, and the arithmetic of positions over them. Pure data.
+// The ledgers of one managed ledger in ascending order, and the arithmetic of positions over them.
+// Pure data.
 //
-// Every entry has an index: how many entries were in the log before it, counted from some origin that stays
-// fixed while the list lives (dropping ledgers at the front does not move it). Entries, bytes and messages
-// before a position are therefore differences of running sums, and a backlog is one subtraction. A ledger costs
-// one slot of 80 bytes however many entries it has.
+// Every entry has an index: how many entries were in the log before it, counted from some origin
+// that stays fixed while the list lives (dropping ledgers at the front does not move it). Entries,
+// bytes and messages before a position are therefore differences of running sums, and a backlog is
+// one subtraction. A ledger costs one slot of 80 bytes however many entries it has.
 //
-// The list is never empty once its owner has opened; the last ledger is the one appended to (or the last one of
-// a terminated log). Positions need not exist: ids of ledgers that are gone, empty or yet to come are ordered
-// like any other. Belongs to its ManagedLedger, on the ledger's shard.
+// The list is never empty once its owner has opened; the last ledger is the one appended to (or the
+// last one of a terminated log). Positions need not exist: ids of ledgers that are gone, empty or
+// yet to come are ordered like any other. Belongs to its ManagedLedger, on the ledger's shard.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,8 @@ class LedgerList {
   // One entry more in the last ledger.
   void entry_added(std::int64_t bytes, std::uint32_t messages);
   // What the last ledger really holds, and that it is closed.
-  void close_back(std::int64_t entries, std::int64_t bytes, std::int64_t messages, std::int64_t closed_ms);
+  void close_back(std::int64_t entries, std::int64_t bytes, std::int64_t messages,
+                  std::int64_t closed_ms);
 
   std::int64_t total_entries() const;
   std::int64_t total_bytes() const;
@@ -83,8 +85,9 @@ class LedgerList {
   // The entry with that index; first_index() <= index < end_index().
   Position position_at(std::int64_t index) const;
 
-  // Messages in entries at or before `position`, from the origin, where that is known without asking the ledger
-  // (between ledgers, at their ends, or if all entries of the ledger count alike).
+  // Messages in entries at or before `position`, from the origin, where that is known without
+  // asking the ledger (between ledgers, at their ends, or if all entries of the ledger count
+  // alike).
   std::optional<std::int64_t> messages_through(Position position) const;
   // The same for bytes and messages, by the averages of the ledger's entries.
   std::int64_t bytes_through_estimate(Position position) const;

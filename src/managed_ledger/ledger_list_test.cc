@@ -8,7 +8,12 @@ namespace {
 // 3: 4 entries of 10 messages; 5: empty; 7: 2 entries, mixed; 9: the current one with 3 entries.
 LedgerList sample() {
   LedgerList list;
-  list.push_back({.id = 3, .entries = 4, .bytes = 400, .messages = 40, .closed_ms = 1, .messages_per_entry = 10});
+  list.push_back({.id = 3,
+                  .entries = 4,
+                  .bytes = 400,
+                  .messages = 40,
+                  .closed_ms = 1,
+                  .messages_per_entry = 10});
   list.push_back({.id = 5, .closed_ms = 1});
   list.push_back({.id = 7, .entries = 2, .bytes = 20, .messages = 5, .closed_ms = 1});
   list.push_back({.id = 9});

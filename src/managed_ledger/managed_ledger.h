@@ -1,9 +1,9 @@
 // A managed ledger: the log of one topic as a list of ledgers, with its cursors.
 //
-// Opened by the topic that owns it, on the topic's shard; every call and callback is on that shard. The layout
-// in the metadata store is Pulsar's (docs/format/managed-ledger.md), so that the same code runs on ZooKeeper
-// beside Java brokers. If someone else takes the ledger over (bad version, fenced) it fails all further writes
-// with Fenced: the owner must close and forget the topic.
+// Opened by the topic that owns it, on the topic's shard; every call and callback is on that shard.
+// The layout in the metadata store is Pulsar's (docs/format/managed-ledger.md), so that the same
+// code runs on ZooKeeper beside Java brokers. If someone else takes the ledger over (bad version,
+// fenced) it fails all further writes with Fenced: the owner must close and forget the topic.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Entry {
 struct ManagedLedgerConfig {
   std::int64_t max_entries_per_ledger = 50'000;
   std::int64_t max_bytes_per_ledger = 2048LL << 20;
-  std::int64_t min_rollover_ms = 10 * 60 * 1000;   // not before, unless the maximum time is up
+  std::int64_t min_rollover_ms = 10 * 60 * 1000;  // not before, unless the maximum time is up
   std::int64_t max_rollover_ms = 240 * 60 * 1000;
   std::int64_t retention_ms = 0;     // keep consumed ledgers so long; -1 for ever; 0 none
   std::int64_t retention_bytes = 0;  // and so many bytes of them; -1 unlimited; 0 none
@@ -46,8 +46,8 @@ struct ManagedLedgerConfig {
 // Who is told about persisted entries: the topic. Calls come in the order of append().
 class PersistSink {
  public:
-  // OK: the entry is durable at `position` and readable. Otherwise it is not stored as far as anybody may
-  // rely on.
+  // OK: the entry is durable at `position` and readable. Otherwise it is not stored as far as
+  // anybody may rely on.
   virtual void persisted(Position position, const Status& status) = 0;
 
  protected:
@@ -71,16 +71,17 @@ class ManagedLedger {
   virtual const ManagedLedgerConfig& config() const = 0;
   virtual void set_config(const ManagedLedgerConfig& config) = 0;  // acts at once
 
-  // Appends one entry (bytes copied before return). The outcome reaches the sink given to open(), never from
-  // inside the call. While a ledger rolls over, entries wait in order. An entry counts at least one message.
+  // Appends one entry (bytes copied before return). The outcome reaches the sink given to open(),
+  // never from inside the call. While a ledger rolls over, entries wait in order. An entry counts
+  // at least one message.
   virtual void append(const Buffer& entry, std::uint32_t messages) = 0;
 
   // Last durable entry; (first ledger, -1) if there is none at all.
   virtual Position last_confirmed() const = 0;
   // The first entry's position, or where it will be.
   virtual Position first_position() const = 0;
-  // The first valid position after / at or after `position`: steps over ends of ledgers and trimmed ones. May be
-  // one past the last entry.
+  // The first valid position after / at or after `position`: steps over ends of ledgers and trimmed
+  // ones. May be one past the last entry.
   virtual Position next(Position position) const = 0;
   virtual Position normalize(Position position) const = 0;
   // The last valid entry before `position`; (first ledger, -1) if none.
@@ -95,35 +96,36 @@ class ManagedLedger {
   // Totals since the process started.
   virtual std::int64_t entries_added() const = 0;
 
-  // Entries from `from` on, not beyond last_confirmed(), across ledgers. read_cached: only while in memory,
-  // returns how many were added. read: from disk; empty if `from` is beyond the end. An entry whose
-  // ledger was trimmed is skipped.
+  // Entries from `from` on, not beyond last_confirmed(), across ledgers. read_cached: only while in
+  // memory, returns how many were added. read: from disk; empty if `from` is beyond the end. An
+  // entry whose ledger was trimmed is skipped.
   virtual std::size_t read_cached(Position from, std::size_t max_entries, std::size_t max_bytes,
                                   std::vector<Entry>& out) = 0;
   virtual Task<Result<std::vector<Entry>>> read(Position from, std::size_t max_entries,
                                                 std::size_t max_bytes) = 0;
-  // The first entry for which `reached` is true, by binary search, reading O(log n) entries; `reached` must be
-  // false up to some entry and true after it (where it is not quite, because publish times are not in order,
-  // the answer may be a few neighbours early, never late: the search widens over the ledger boundaries).
-  // One past the last entry if none is.
+  // The first entry for which `reached` is true, by binary search, reading O(log n) entries;
+  // `reached` must be false up to some entry and true after it (where it is not quite, because
+  // publish times are not in order, the answer may be a few neighbours early, never late: the
+  // search widens over the ledger boundaries). One past the last entry if none is.
   virtual Task<Result<Position>> find_first(UniqueFunction<bool(const Entry&)> reached) = 0;
 
   // Cursors. Durable ones are opened with the ledger.
   virtual std::vector<std::shared_ptr<ManagedCursor>> cursors() const = 0;  // durable ones
   virtual std::shared_ptr<ManagedCursor> cursor(const std::string& name) const = 0;
-  // The durable cursor `name`, created durably if missing. `start`, if given, overrides `initial`: next entry
-  // to deliver.
+  // The durable cursor `name`, created durably if missing. `start`, if given, overrides `initial`:
+  // next entry to deliver.
   virtual Task<Result<std::shared_ptr<ManagedCursor>>> open_cursor(
       std::string name, InitialPosition initial, std::map<std::string, std::string> properties,
       std::optional<Position> start = {}) = 0;
-  // A cursor in memory whose next entry is the first at or after `start`. It holds back trimming until it is
-  // dropped by remove_non_durable().
-  virtual std::shared_ptr<ManagedCursor> new_non_durable_cursor(std::string name, Position start) = 0;
+  // A cursor in memory whose next entry is the first at or after `start`. It holds back trimming
+  // until it is dropped by remove_non_durable().
+  virtual std::shared_ptr<ManagedCursor> new_non_durable_cursor(std::string name,
+                                                                Position start) = 0;
   virtual void remove_non_durable(const std::shared_ptr<ManagedCursor>& cursor) = 0;
   virtual Task<Status> delete_cursor(std::string name) = 0;
 
-  // Ends the log after the entries appended so far: appends fail with TopicTerminated from now on. Gives the
-  // last position. Durable; idempotent.
+  // Ends the log after the entries appended so far: appends fail with TopicTerminated from now on.
+  // Gives the last position. Durable; idempotent.
   virtual Task<Result<Position>> terminate() = 0;
   virtual bool terminated() const = 0;
   virtual Position terminated_position() const = 0;
@@ -132,16 +134,18 @@ class ManagedLedger {
   virtual const std::map<std::string, std::string>& properties() const = 0;
   virtual Task<Status> set_properties(std::map<std::string, std::string> properties) = 0;
 
-  // Drops ledgers that all cursors have consumed and that retention does not keep; first starts a new ledger
-  // if the current one has been written to for the maximum rollover time. Runs by itself after rollover and when
-  // cursors advance to another ledger; retention by time needs a call now and then (there is no timer).
+  // Drops ledgers that all cursors have consumed and that retention does not keep; first starts a
+  // new ledger if the current one has been written to for the maximum rollover time. Runs by itself
+  // after rollover and when cursors advance to another ledger; retention by time needs a call now
+  // and then (there is no timer).
   virtual Task<Status> trim() = 0;
   // Moves every cursor to the end, then drops all ledgers (admin "truncate").
   virtual Task<Status> truncate() = 0;
   // Starts a new ledger now (for tests and admin).
   virtual Task<Status> rollover() = 0;
 
-  // Waits for appends, persists cursors into the metadata store, seals the ledger. No call after it.
+  // Waits for appends, persists cursors into the metadata store, seals the ledger. No call after
+  // it.
   virtual Task<Status> close() = 0;
   // close(), and everything is deleted from metadata and ledgers.
   virtual Task<Status> remove() = 0;
@@ -154,14 +158,24 @@ struct ManagedLedgerEnv {
   MetadataStore* metadata = nullptr;
 };
 
-// Opens (or creates, if `create_if_missing`) the managed ledger `name` and its durable cursors. NotFound if it
-// does not exist and may not be created. `sink` outlives the managed ledger.
-Task<Result<std::unique_ptr<ManagedLedger>>> open_managed_ledger(ManagedLedgerEnv env, std::string name,
-                                                                 ManagedLedgerConfig config, PersistSink* sink,
+// Opens (or creates, if `create_if_missing`) the managed ledger `name` and its durable cursors.
+// NotFound if it does not exist and may not be created. `sink` outlives the managed ledger.
+Task<Result<std::unique_ptr<ManagedLedger>>> open_managed_ledger(ManagedLedgerEnv env,
+                                                                 std::string name,
+                                                                 ManagedLedgerConfig config,
+                                                                 PersistSink* sink,
                                                                  bool create_if_missing);
 
-// Does the managed ledger exist, and which ones are below "tenant/ns/persistent"? Names as given to open.
+// Does the managed ledger exist, and which ones are below "tenant/ns/persistent"? Names as given to
+// open.
 Task<Result<bool>> managed_ledger_exists(MetadataStore& metadata, std::string name);
-Task<Result<std::vector<std::string>>> list_managed_ledgers(MetadataStore& metadata, std::string prefix);
+Task<Result<std::vector<std::string>>> list_managed_ledgers(MetadataStore& metadata,
+                                                            std::string prefix);
+
+// The ids of all ledgers that managed ledgers and cursors name, ascending. A ledger in a
+// LedgerStore that neither this nor the schema registry names was left by a crash between two steps
+// and may be removed, if that is asked before the first topic is opened. Reads every key below
+// /managed-ledgers.
+Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata);
 
 }  // namespace geminga

@@ -1,5 +1,5 @@
-// A first-in first-out queue in one array that grows by doubling and is given back when a burst is over: no
-// allocation per element. Belongs to one shard.
+// A first-in first-out queue in one array that grows by doubling and is given back when a burst is
+// over: no allocation per element. Belongs to one shard.
 #pragma once
 
 #include <cstddef>

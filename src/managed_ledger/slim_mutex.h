@@ -1,5 +1,5 @@
-// Mutual exclusion between coroutines of one shard in 24 bytes (AsyncMutex holds a queue of half a kilobyte;
-// there is one of these a cursor). Waiters are not served in order.
+// Mutual exclusion between coroutines of one shard in 24 bytes (AsyncMutex holds a queue of half a
+// kilobyte; there is one of these a cursor). Waiters are not served in order.
 #pragma once
 
 #include <memory>

@@ -53,7 +53,8 @@ bool is_compressed_value(std::string_view value) {
 
 Result<std::string> uncompress_value(std::string_view value, std::string_view path) {
   const auto broken = [&](std::string_view what) {
-    return Status::Corruption("the compressed value of " + std::string(path) + ": " + std::string(what));
+    return Status::Corruption("the compressed value of " + std::string(path) + ": " +
+                              std::string(what));
   };
   const std::size_t header_size = load_be32(value.data() + 2);
   if (header_size > value.size() - kFixed) return broken("its header is longer than the value");
@@ -62,7 +63,8 @@ Result<std::string> uncompress_value(std::string_view value, std::string_view pa
     return broken("its header cannot be read");
   }
   if (header.uncompressedsize() < 0 || header.uncompressedsize() > kMaxValue) {
-    return broken("it claims " + std::to_string(header.uncompressedsize()) + " bytes, allowed are 64 MiB");
+    return broken("it claims " + std::to_string(header.uncompressedsize()) +
+                  " bytes, allowed are 64 MiB");
   }
   std::string plain(static_cast<std::size_t>(header.uncompressedsize()), '\0');
   if (!uncompress(header.compressiontype(), value.substr(kFixed + header_size), plain)) {

@@ -1,6 +1,6 @@
-// Compressed values of managed ledgers and cursors: magic 0x4778, 4 bytes length of a header, the header
-// (ManagedLedgerInfoMetadata; the cursors' one has the same fields), the compressed value. Read only: we
-// write values plain. Pure functions; any thread.
+// Compressed values of managed ledgers and cursors: magic 0x4778, 4 bytes length of a header, the
+// header (ManagedLedgerInfoMetadata; the cursors' one has the same fields), the compressed value.
+// Read only: we write values plain. Pure functions; any thread.
 #pragma once
 
 #include <string>

@@ -22,8 +22,8 @@ Result<Info> parse_value(std::string_view value, std::string_view path) {
   }
   Info info;
   if (!info.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-    return Status::Corruption("the value of " + std::string(path) + " (" + std::to_string(value.size()) +
-                              " bytes) is no " + info.GetTypeName());
+    return Status::Corruption("the value of " + std::string(path) + " (" +
+                              std::to_string(value.size()) + " bytes) is no " + info.GetTypeName());
   }
   return info;
 }
@@ -50,12 +50,14 @@ bool put_batches(const CursorState& state, std::int64_t limit, Info* info) {
     auto* batch = info->add_batchedentrydeletionindexinfo();
     batch->mutable_position()->set_ledgerid(position.ledger);
     batch->mutable_position()->set_entryid(position.entry);
-    for (const std::uint64_t word : partial.remaining) batch->add_deleteset(static_cast<std::int64_t>(word));
+    for (const std::uint64_t word : partial.remaining)
+      batch->add_deleteset(static_cast<std::int64_t>(word));
   }
   return true;
 }
 
-bool put_bit_sets(const CursorState& state, std::int64_t max_bytes, pulsar::ml::PositionInfo* info) {
+bool put_bit_sets(const CursorState& state, std::int64_t max_bytes,
+                  pulsar::ml::PositionInfo* info) {
   std::int64_t bytes = 0;
   for (const auto& [ledger, set] : state.acked()) {
     const std::int64_t words = set.largest() / 64 + 1;
@@ -63,7 +65,8 @@ bool put_bit_sets(const CursorState& state, std::int64_t max_bytes, pulsar::ml::
     if (bytes > max_bytes) return false;
     std::vector<std::uint64_t> bits(static_cast<std::size_t>(words));
     set.for_each_range([&](EntryId first, EntryId last) {
-      for (EntryId e = first; e <= last; ++e) bits[static_cast<std::size_t>(e / 64)] |= std::uint64_t{1} << (e % 64);
+      for (EntryId e = first; e <= last; ++e)
+        bits[static_cast<std::size_t>(e / 64)] |= std::uint64_t{1} << (e % 64);
       return true;
     });
     auto* list = info->add_individualdeletedmessageranges();
@@ -81,13 +84,16 @@ void load_acks(const Info& info, CursorState& state) {
     if (lower.ledgerid() == upper.ledgerid()) {
       state.restore_range(lower.ledgerid(), lower.entryid() + 1, upper.entryid());
     } else if (lower.ledgerid() < upper.ledgerid()) {
-      state.restore_span({lower.ledgerid(), lower.entryid() + 1}, {upper.ledgerid(), upper.entryid()});
+      state.restore_span({lower.ledgerid(), lower.entryid() + 1},
+                         {upper.ledgerid(), upper.entryid()});
     }
   }
   for (const auto& batch : info.batchedentrydeletionindexinfo()) {
     AckSet remaining;
-    for (const std::int64_t word : batch.deleteset()) remaining.push_back(static_cast<std::uint64_t>(word));
-    state.restore_partial({batch.position().ledgerid(), batch.position().entryid()}, std::move(remaining));
+    for (const std::int64_t word : batch.deleteset())
+      remaining.push_back(static_cast<std::uint64_t>(word));
+    state.restore_partial({batch.position().ledgerid(), batch.position().entryid()},
+                          std::move(remaining));
   }
 }
 
@@ -133,17 +139,21 @@ std::optional<std::int64_t> acked_messages(const Info& info) {
 
 }  // namespace
 
-std::string managed_ledger_path(std::string_view name) { return "/managed-ledgers/" + std::string(name); }
+std::string managed_ledger_path(std::string_view name) {
+  return "/managed-ledgers/" + std::string(name);
+}
 
 std::string cursor_path(std::string_view name, std::string_view cursor) {
   return managed_ledger_path(name) + "/" + url_encode(cursor);
 }
 
-Result<pulsar::ml::ManagedLedgerInfo> parse_ledger_info(std::string_view value, std::string_view path) {
+Result<pulsar::ml::ManagedLedgerInfo> parse_ledger_info(std::string_view value,
+                                                        std::string_view path) {
   return parse_value<pulsar::ml::ManagedLedgerInfo>(value, path);
 }
 
-Result<pulsar::ml::ManagedCursorInfo> parse_cursor_info(std::string_view value, std::string_view path) {
+Result<pulsar::ml::ManagedCursorInfo> parse_cursor_info(std::string_view value,
+                                                        std::string_view path) {
   return parse_value<pulsar::ml::ManagedCursorInfo>(value, path);
 }
 
@@ -168,7 +178,8 @@ std::string encode_position_info(const CursorState& state, const PositionPropert
   return info->SerializeAsString();
 }
 
-Status decode_position_info(std::string_view bytes, CursorState& state, PositionProperties& properties) {
+Status decode_position_info(std::string_view bytes, CursorState& state,
+                            PositionProperties& properties) {
   google::protobuf::Arena arena;
   auto* info = google::protobuf::Arena::CreateMessage<pulsar::ml::PositionInfo>(&arena);
   if (!info->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -198,7 +209,8 @@ void put_state(const CursorState& state, const PositionProperties& properties, b
   if (const auto acked = state.stored_acked_messages()) info->set_gemingaackedmessages(*acked);
 }
 
-void load_state(const pulsar::ml::ManagedCursorInfo& info, CursorState& state, PositionProperties& properties) {
+void load_state(const pulsar::ml::ManagedCursorInfo& info, CursorState& state,
+                PositionProperties& properties) {
   state.restore({info.markdeleteledgerid(), info.markdeleteentryid()});
   load_acks(info, state);
   load_properties(info, properties);

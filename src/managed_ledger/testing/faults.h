@@ -1,5 +1,5 @@
-// For tests: decides which operation of the in-memory stores fails, and how. One object shared by both stores, so
-// that "the n-th step of anything" can be cut. On one shard only.
+// For tests: decides which operation of the in-memory stores fails, and how. One object shared by
+// both stores, so that "the n-th step of anything" can be cut. On one shard only.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,13 @@ struct Fault {
 
 class Faults {
  public:
-  // Asked for every operation: `op` ("put", "get", "remove", "commit", "children", "create", "open", "seal",
-  // "append", "read", "remove_ledger") and its path or ledger id. A fault, or nothing.
+  // Asked for every operation: `op` ("put", "get", "remove", "commit", "children", "create",
+  // "open", "seal", "append", "read", "remove_ledger") and its path or ledger id. A fault, or
+  // nothing.
   std::function<std::optional<Fault>(const std::string& op, const std::string& what)> decide;
 
-  // A crash at step `n` from now (0: the next operation): that one fails, applied or not, and so does everything
-  // after it without any effect.
+  // A crash at step `n` from now (0: the next operation): that one fails, applied or not, and so
+  // does everything after it without any effect.
   void crash_at(int n, bool applied) {
     left_ = n;
     applied_ = applied;

@@ -1,5 +1,5 @@
-// For tests: one shard, in-memory stores that survive "restarts", a recording sink, and a few verbs. A test's body
-// is a coroutine given to run(); it may use everything here, on the shard.
+// For tests: one shard, in-memory stores that survive "restarts", a recording sink, and a few
+// verbs. A test's body is a coroutine given to run(); it may use everything here, on the shard.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "managed_ledger/chain_cursor.h"
 #include "managed_ledger/managed_ledger.h"
 #include "managed_ledger/testing/memory_ledger_store.h"
 #include "managed_ledger/testing/memory_metadata_store.h"
@@ -16,15 +17,15 @@
 #include "runtime/runtime.h"
 
 // Leaves the coroutine if the Status or Result is an error.
-#define CO_ASSERT_OK(expr)                                                        \
-  if (const auto& gm_checked = (expr); !gm_checked.is_ok()) {                     \
-    ADD_FAILURE() << #expr << ": " << geminga::testing::text_of(gm_checked);      \
-    co_return;                                                                    \
+#define CO_ASSERT_OK(expr)                                                   \
+  if (const auto& gm_checked = (expr); !gm_checked.is_ok()) {                \
+    ADD_FAILURE() << #expr << ": " << geminga::testing::text_of(gm_checked); \
+    co_return;                                                               \
   }
-#define EXPECT_OK(expr)                                                           \
-  do {                                                                            \
-    const auto& gm_checked = (expr);                                              \
-    EXPECT_TRUE(gm_checked.is_ok()) << geminga::testing::text_of(gm_checked);     \
+#define EXPECT_OK(expr)                                                       \
+  do {                                                                        \
+    const auto& gm_checked = (expr);                                          \
+    EXPECT_TRUE(gm_checked.is_ok()) << geminga::testing::text_of(gm_checked); \
   } while (false)
 
 namespace geminga::testing {
@@ -90,7 +91,8 @@ class LedgerWorld : public ::testing::Test {
     GM_CO_RETURN_IF_ERROR(co_await close());
     co_return co_await open();
   }
-  // What a killed process leaves: nothing is flushed or closed, the stores are new ones over the same data.
+  // What a killed process leaves: nothing is flushed or closed, the stores are new ones over the
+  // same data.
   Task<Status> crash_and_open() {
     faults->crash_at(0, false);
     if (ledger) (void)co_await ledger->close();
@@ -119,6 +121,11 @@ class LedgerWorld : public ::testing::Test {
     for (int i = 0; i < 5000 && !condition(); ++i) co_await sleep_for(Millis(1));
     co_return condition();
   }
+  // Until the timer has persisted what the cursor knows.
+  Task<bool> persisted(std::shared_ptr<ManagedCursor> cursor) {
+    co_return co_await eventually(
+        [&] { return !static_cast<const ChainCursor&>(*cursor).dirty(); });
+  }
   Task<std::vector<std::string>> texts_from(Position from) {
     std::vector<std::string> texts;
     Position at = from;
@@ -140,7 +147,8 @@ class LedgerWorld : public ::testing::Test {
     return texts;
   }
 
-  Runtime runtime{RuntimeOptions{.shards = 1, .memory_limit = 1 << 30, .pin_threads = false, .blocking_threads = 1}};
+  Runtime runtime{RuntimeOptions{
+      .shards = 1, .memory_limit = 1 << 30, .pin_threads = false, .blocking_threads = 1}};
   std::shared_ptr<MemoryTree> tree = std::make_shared<MemoryTree>();
   std::shared_ptr<MemoryLedgers> ledgers = std::make_shared<MemoryLedgers>();
   std::shared_ptr<Faults> faults = std::make_shared<Faults>();

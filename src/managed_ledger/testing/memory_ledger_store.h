@@ -1,6 +1,6 @@
-// For tests: a LedgerStore in memory. Entries become durable, and are told so, a turn after append(), or when the
-// test lets them (hold_appends). What is durable lives in MemoryLedgers, which outlasts the store: a new
-// store on the same ledgers is a restarted process. One shard only.
+// For tests: a LedgerStore in memory. Entries become durable, and are told so, a turn after
+// append(), or when the test lets them (hold_appends). What is durable lives in MemoryLedgers,
+// which outlasts the store: a new store on the same ledgers is a restarted process. One shard only.
 #pragma once
 
 #include <boost/asio/post.hpp>
@@ -34,9 +34,9 @@ struct MemoryLedgers {
 
 class MemoryLedgerStore final : public LedgerStore {
  public:
-  explicit MemoryLedgerStore(Shard& shard,
-                             std::shared_ptr<MemoryLedgers> ledgers = std::make_shared<MemoryLedgers>(),
-                             std::shared_ptr<Faults> faults = std::make_shared<Faults>())
+  explicit MemoryLedgerStore(
+      Shard& shard, std::shared_ptr<MemoryLedgers> ledgers = std::make_shared<MemoryLedgers>(),
+      std::shared_ptr<Faults> faults = std::make_shared<Faults>())
       : world_(std::make_shared<World>(World{shard, std::move(ledgers), std::move(faults)})) {}
   // Appends still queued are lost and never told, as in a crash.
   ~MemoryLedgerStore() override { world_->queue.clear(); }
@@ -53,7 +53,8 @@ class MemoryLedgerStore final : public LedgerStore {
   void set_cached(bool cached) { world_->cached = cached; }
   int reads() const { return world_->reads; }
 
-  Task<Result<std::shared_ptr<Ledger>>> create(std::map<std::string, std::string> metadata) override {
+  Task<Result<std::shared_ptr<Ledger>>> create(
+      std::map<std::string, std::string> metadata) override {
     co_await turn();
     const auto fault = faults().next("create", "");
     if (fault && !fault->applied) co_return fault->status;
@@ -69,7 +70,8 @@ class MemoryLedgerStore final : public LedgerStore {
     co_await turn();
     if (auto fault = faults().next("open", std::to_string(id))) co_return fault->status;
     const auto at = ledgers().ledgers.find(id);
-    if (at == ledgers().ledgers.end()) co_return Status::NotFound("there is no ledger " + std::to_string(id));
+    if (at == ledgers().ledgers.end())
+      co_return Status::NotFound("there is no ledger " + std::to_string(id));
     at->second->sealed = true;
     ++at->second->writer;
     co_return std::shared_ptr<Ledger>(std::make_shared<MemoryLedger>(world_, id, at->second, true));
@@ -117,7 +119,9 @@ class MemoryLedgerStore final : public LedgerStore {
     std::deque<std::pair<std::shared_ptr<MemoryLedger>, std::size_t>> queue{};  // appends in order
   };
 
-  static Task<void> turn_of(Shard& shard) { co_await asio::post(shard.executor(), asio::use_awaitable); }
+  static Task<void> turn_of(Shard& shard) {
+    co_await asio::post(shard.executor(), asio::use_awaitable);
+  }
   Task<void> turn() { return turn_of(world_->shard); }
 
   static void complete_soon(const std::shared_ptr<World>& world) {
@@ -139,18 +143,25 @@ class MemoryLedgerStore final : public LedgerStore {
 
   class MemoryLedger final : public Ledger, public std::enable_shared_from_this<MemoryLedger> {
    public:
-    MemoryLedger(std::shared_ptr<World> world, LedgerId id, std::shared_ptr<MemoryLedgers::Stored> stored,
-                 bool sealed)
-        : world_(std::move(world)), id_(id), stored_(std::move(stored)), writer_(stored_->writer), closed_(sealed) {}
+    MemoryLedger(std::shared_ptr<World> world, LedgerId id,
+                 std::shared_ptr<MemoryLedgers::Stored> stored, bool sealed)
+        : world_(std::move(world)),
+          id_(id),
+          stored_(std::move(stored)),
+          writer_(stored_->writer),
+          closed_(sealed) {}
 
     LedgerId id() const override { return id_; }
-    EntryId last_confirmed() const override { return static_cast<EntryId>(stored_->entries.size()) - 1; }
+    EntryId last_confirmed() const override {
+      return static_cast<EntryId>(stored_->entries.size()) - 1;
+    }
     std::int64_t bytes() const override { return stored_->bytes; }
     std::int64_t messages() const override { return stored_->messages; }
     bool sealed() const override { return stored_->sealed; }
 
     Result<EntryId> append(const Buffer& data, std::uint32_t messages, AppendSink* sink) override {
-      if (closed_ || failed_) return Status::Closed("ledger " + std::to_string(id_) + " takes no entries");
+      if (closed_ || failed_)
+        return Status::Closed("ledger " + std::to_string(id_) + " takes no entries");
       if (!world_->writable) return Status::DiskFull("the disk is full");
       const EntryId id = last_confirmed() + 1 + static_cast<EntryId>(pending_.size());
       pending_.push_back({{id, Buffer::copy_of(data.span()), messages}, sink});
@@ -188,7 +199,8 @@ class MemoryLedgerStore final : public LedgerStore {
       co_await turn_of(world_->shard);
       ++world_->reads;
       if (auto fault = world_->faults->next("read", std::to_string(id_))) co_return fault->status;
-      if (stored_->removed) co_return Status::Closed("ledger " + std::to_string(id_) + " was removed");
+      if (stored_->removed)
+        co_return Status::Closed("ledger " + std::to_string(id_) + " was removed");
       if (first < 0 || first > last_confirmed()) co_return Status::NotFound("beyond the end");
       std::vector<LedgerEntry> out;
       copy(first, max_entries, max_bytes, out);
@@ -198,10 +210,12 @@ class MemoryLedgerStore final : public LedgerStore {
       const auto self = shared_from_this();
       co_await turn_of(world_->shard);
       if (auto fault = world_->faults->next("read", std::to_string(id_))) co_return fault->status;
-      if (stored_->removed) co_return Status::Closed("ledger " + std::to_string(id_) + " was removed");
+      if (stored_->removed)
+        co_return Status::Closed("ledger " + std::to_string(id_) + " was removed");
       if (entry > last_confirmed()) co_return Status::InvalidArgument("not durable");
       std::int64_t sum = 0;
-      for (EntryId i = 0; i <= entry; ++i) sum += stored_->entries[static_cast<std::size_t>(i)].messages;
+      for (EntryId i = 0; i <= entry; ++i)
+        sum += stored_->entries[static_cast<std::size_t>(i)].messages;
       co_return sum;
     }
     Task<Status> seal() override {
@@ -211,7 +225,8 @@ class MemoryLedgerStore final : public LedgerStore {
       while (!pending_.empty()) co_await turn_of(world_->shard);
       const auto fault = world_->faults->next("seal", std::to_string(id_));
       if (fault && !fault->applied) co_return fault->status;
-      if (stored_->writer != writer_ && !stored_->sealed) co_return Status::Fenced("opened by someone else");
+      if (stored_->writer != writer_ && !stored_->sealed)
+        co_return Status::Fenced("opened by someone else");
       stored_->sealed = true;
       co_return fault ? fault->status : Status::ok();
     }
@@ -230,7 +245,8 @@ class MemoryLedgerStore final : public LedgerStore {
                      std::vector<LedgerEntry>& out) const {
       std::size_t n = 0;
       std::size_t bytes = 0;
-      for (auto i = static_cast<std::size_t>(first); i < stored_->entries.size() && n < max_entries; ++i, ++n) {
+      for (auto i = static_cast<std::size_t>(first); i < stored_->entries.size() && n < max_entries;
+           ++i, ++n) {
         const LedgerEntry& entry = stored_->entries[i];
         if (n > 0 && bytes + entry.data.size() > max_bytes) break;
         bytes += entry.data.size();

@@ -1,6 +1,7 @@
-// For tests: a MetadataStore in memory with the semantics of the interface, except that each call completes one
-// turn later. What is stored lives in a MemoryTree, which outlasts the store: a new store on the same tree is
-// a restarted process. One shard only; watches are called in the turn after the change.
+// For tests: a MetadataStore in memory with the semantics of the interface, except that each call
+// completes one turn later. What is stored lives in a MemoryTree, which outlasts the store: a new
+// store on the same tree is a restarted process. One shard only; watches are called in the turn
+// after the change.
 #pragma once
 
 #include <boost/asio/post.hpp>
@@ -26,7 +27,8 @@ struct MemoryTree {
 
 class MemoryMetadataStore final : public MetadataStore {
  public:
-  explicit MemoryMetadataStore(Shard& shard, std::shared_ptr<MemoryTree> tree = std::make_shared<MemoryTree>(),
+  explicit MemoryMetadataStore(Shard& shard,
+                               std::shared_ptr<MemoryTree> tree = std::make_shared<MemoryTree>(),
                                std::shared_ptr<Faults> faults = std::make_shared<Faults>())
       : shard_(shard), tree_(std::move(tree)), faults_(std::move(faults)) {}
   ~MemoryMetadataStore() override {
@@ -46,7 +48,8 @@ class MemoryMetadataStore final : public MetadataStore {
     co_return std::optional<MetadataValue>();
   }
 
-  Task<Result<MetadataPutResult>> put(std::string path, std::string value, MetadataPut options) override {
+  Task<Result<MetadataPutResult>> put(std::string path, std::string value,
+                                      MetadataPut options) override {
     co_await turn();
     const auto fault = faults_->next("put", path);
     if (fault && !fault->applied) co_return fault->status;
@@ -74,7 +77,8 @@ class MemoryMetadataStore final : public MetadataStore {
     const auto at = tree_->keys.find(path);
     if (at == tree_->keys.end()) co_return Status::NotFound("there is no key " + path);
     if (expected_version && *expected_version != at->second.stat.version) {
-      co_return Status::BadVersion(path + " has version " + std::to_string(at->second.stat.version));
+      co_return Status::BadVersion(path + " has version " +
+                                   std::to_string(at->second.stat.version));
     }
     erase(path);
     co_return fault ? fault->status : Status::ok();
@@ -100,7 +104,8 @@ class MemoryMetadataStore final : public MetadataStore {
     for (const MetadataOp& op : ops) {
       const auto at = tree_->keys.find(op.path);
       const std::int64_t version = at == tree_->keys.end() ? -1 : at->second.stat.version;
-      if (op.kind == MetadataOp::Kind::Remove && version < 0) co_return Status::NotFound("no key " + op.path);
+      if (op.kind == MetadataOp::Kind::Remove && version < 0)
+        co_return Status::NotFound("no key " + op.path);
       if (op.expected_version && *op.expected_version != version) {
         co_return Status::BadVersion(op.path + " has version " + std::to_string(version));
       }
@@ -125,9 +130,10 @@ class MemoryMetadataStore final : public MetadataStore {
     if (auto fault = faults_->next("children", path)) co_return fault->status;
     const std::string prefix = path == "/" ? path : path + "/";
     std::vector<std::string> names;
-    for (auto at = tree_->keys.lower_bound(prefix); at != tree_->keys.end() && at->first.starts_with(prefix);
-         ++at) {
-      std::string name = at->first.substr(prefix.size(), at->first.find('/', prefix.size()) - prefix.size());
+    for (auto at = tree_->keys.lower_bound(prefix);
+         at != tree_->keys.end() && at->first.starts_with(prefix); ++at) {
+      std::string name =
+          at->first.substr(prefix.size(), at->first.find('/', prefix.size()) - prefix.size());
       if (names.empty() || names.back() != name) names.push_back(std::move(name));
     }
     std::sort(names.begin(), names.end());
@@ -137,8 +143,8 @@ class MemoryMetadataStore final : public MetadataStore {
     co_return names;
   }
 
-  std::unique_ptr<MetadataWatch> watch(std::string prefix,
-                                       UniqueFunction<void(const MetadataEvent&)> on_event) override {
+  std::unique_ptr<MetadataWatch> watch(
+      std::string prefix, UniqueFunction<void(const MetadataEvent&)> on_event) override {
     auto watch = std::make_unique<Watch>();
     watch->held = std::make_shared<Watch::Held>();
     watch->held->prefix = std::move(prefix);

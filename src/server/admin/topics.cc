@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <charconv>
 
 #include "base/config.h"
 #include "schema/schema_registry.h"
@@ -129,7 +130,18 @@ struct PartitionsBody {
   Texts properties;
 };
 
-// A bare number, or {"partitions": n, "properties": {...}}.
+// "3": some clients quote numbers. Pulsar reads them, blank as 0.
+std::optional<std::int64_t> number_in(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  text = text.substr(0, text.find_last_not_of(' ') + 1);
+  std::int64_t number = 0;
+  if (text.empty()) return number;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// A bare number, or {"partitions": n, "properties": {...}}; the number may be quoted.
 Result<PartitionsBody> partitions_body(const json::value& body) {
   PartitionsBody out;
   const json::value* number = &body;
@@ -139,10 +151,13 @@ Result<PartitionsBody> partitions_body(const json::value& body) {
       GM_ASSIGN_OR_RETURN(out.properties, texts_of(*properties));
     }
   }
-  if (number == nullptr || !number->is_int64()) {
+  std::optional<std::int64_t> given;
+  if (number != nullptr && number->is_int64()) given = number->get_int64();
+  if (number != nullptr && number->is_string()) given = number_in(number->get_string());
+  if (!given) {
     return Status::Protocol("Cannot deserialize value of type `int`: the number of partitions");
   }
-  const std::int64_t count = number->get_int64();
+  const std::int64_t count = *given;
   out.count = static_cast<std::int32_t>(std::clamp<std::int64_t>(count, -1, 1 << 20));
   return out;
 }

@@ -203,8 +203,12 @@ Answer peek(Admin& admin, HttpRequest& request) {
   const std::string name = request.param("subscription");
   const std::size_t limit = max_payload(admin);
   auto work = [nth, name, limit](std::shared_ptr<Topic> topic, ManagedLedger& log) -> Answer {
+    if (!topic->subscription(name)) {  // Pulsar makes it, at the beginning
+      const Status made = co_await topic->create_subscription(name, Position::earliest(), {});
+      if (!made && !made.is(ErrorCode::AlreadyExists)) co_return made;
+    }
     auto subscription = topic->subscription(name);
-    if (!subscription) {
+    if (!subscription) {  // unsubscribed meanwhile
       co_return Status::SubscriptionNotFound(
           fmt::format("Subscription {} not found for topic {}", name, topic->name().full()));
     }

@@ -339,6 +339,9 @@ Task<Result<std::optional<StoredSchema>>> SchemaRegistry::get(std::string schema
         index.begin(), index.end(), *version,
         [](const storage::IndexEntry& e, std::int64_t v) { return e.version() < v; });
     if (found == index.end() || found->version() != *version) co_return std::nullopt;
+    // What was before a deletion is gone; deletions have no hash.
+    if (std::any_of(found, index.end(), [](const auto& e) { return e.hash().empty(); }))
+      co_return std::nullopt;
     entry = &*found;
   }
   auto stored = co_await read(entry->version(), position_of(*entry));

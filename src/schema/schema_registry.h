@@ -75,10 +75,14 @@ class SchemaRegistry {
   // also from many callers at once, yields one version. IncompatibleSchema if its definition is
   // broken.
   Task<Result<std::int64_t>> put(std::string schema_id, SchemaData schema,
-                                 SchemaPutOptions options = {});
+                                 SchemaPutOptions options);
+  // With the defaults. (No default argument: GCC 12 destroys such a temporary twice in an awaited call.)
+  Task<Result<std::int64_t>> put(std::string schema_id, SchemaData schema) {
+    return put(std::move(schema_id), std::move(schema), SchemaPutOptions());
+  }
   // The version of this schema if it is there.
   Task<Result<std::optional<std::int64_t>>> find(std::string schema_id, SchemaData schema);
-  // A version, or the newest. Empty: there is none, or it is a deletion.
+  // A version, or the newest. Empty: there is none, or it was deleted.
   Task<Result<std::optional<StoredSchema>>> get(std::string schema_id,
                                                 std::optional<std::int64_t> version);
   Task<Result<std::optional<StoredSchema>>> latest(std::string schema_id);

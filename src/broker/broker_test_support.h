@@ -71,7 +71,14 @@ class TestPeer final : public SessionTransport {
 
   // --- what the client does ---
   void send_raw(const Buffer& bytes) { (void)session->received(bytes); }
-  void send(const proto::BaseCommand& command) { send_raw(encode_command(command)); }
+  void send(const proto::BaseCommand& command) {
+    const Buffer frame = encode_command(command);
+    if (chunk_) {
+      *chunk_ += frame.view();
+    } else {
+      send_raw(frame);
+    }
+  }
   // Several frames in one chunk.
   void begin_chunk() { chunk_.emplace(); }
   void end_chunk() { send_raw(Buffer::copy_of(*std::exchange(chunk_, std::nullopt))); }

@@ -216,6 +216,27 @@ TEST_F(SessionTest, PublishesAndConsumes) {
   });
 }
 
+TEST_F(SessionTest, PermitsCountForWhatIsSentRightAfterThem) {
+  run_with_broker([this]() -> Task<void> {
+    const std::string topic = "non-persistent://public/default/t";
+    TestPeer& client = *co_await connected_peer();
+    Command answer = co_await produce(client, topic, 1);
+    EXPECT_EQ(answer.type(), Command::PRODUCER_SUCCESS);
+    answer = co_await subscribe(client, topic, "s", 5);
+    EXPECT_EQ(answer.type(), Command::SUCCESS);
+    client.begin_chunk();
+    flow(client, 5, 10);
+    client.send_message(1, 0, make_entry("standalone-0-0", 0, "hello"));
+    client.end_chunk();
+    bool message = false;
+    for (int i = 0; i < 2; ++i) {
+      answer = co_await client.next();
+      message = message || answer.type() == Command::MESSAGE;
+    }
+    EXPECT_TRUE(message);
+  });
+}
+
 TEST_F(SessionTest, KeepsReceiptsInTheOrderOfSends) {
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();

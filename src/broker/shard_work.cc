@@ -20,13 +20,8 @@ ShardWork::ConsumerOp& ShardWork::add_consumer_op(ConsumerOp::Kind kind,
   return op;
 }
 
+// Consumers first: a non-persistent message that was sent after a FLOW must find its permits.
 void ShardWork::run() {
-  for (std::size_t i = 0; i < groups_used; ++i) {
-    publishes[i].topic->publish(publishes[i].items);
-    publishes[i].items.clear();
-    publishes[i].topic.reset();
-  }
-  groups_used = 0;
   for (ConsumerOp& op : consumer_ops) {
     switch (op.kind) {
       case ConsumerOp::Kind::Flow: op.subscription->flow(*op.consumer, op.permits); break;
@@ -47,6 +42,12 @@ void ShardWork::run() {
     }
   }
   consumer_ops.clear();
+  for (std::size_t i = 0; i < groups_used; ++i) {
+    publishes[i].topic->publish(publishes[i].items);
+    publishes[i].items.clear();
+    publishes[i].topic.reset();
+  }
+  groups_used = 0;
 }
 
 }  // namespace geminga

@@ -78,7 +78,7 @@ Task<void> handle_get_or_create_schema(std::shared_ptr<Session> session, BaseCom
     fail(response, name.code(), name.status().message());
   } else if (!schema) {
     fail(response, schema.code(), schema.status().message());
-  } else if (!schema->has_value()) {
+  } else if (!schema->has_value() || (*schema)->type == SchemaType::None) {
     response.set_schema_version("");
   } else {
     const Result<std::string> version =

@@ -14,7 +14,7 @@ Result<std::optional<SchemaData>> schema_of_client(const pulsar::proto::Schema* 
     return Status::IncompatibleSchema("schema type " + std::to_string(schema->type()) +
                                       " is not known to this broker");
   }
-  if (*type == SchemaType::None || *type == SchemaType::AutoConsume) return none;
+  if (*type == SchemaType::AutoConsume) return none;
   SchemaData data;
   data.type = *type;
   data.data = schema->schema_data();
@@ -39,7 +39,11 @@ Task<Status> put_consumer_schema(Broker& broker, TopicName name, SchemaData sche
   const Found latest = co_await call_on(broker.schema_shard(name), std::move(work));
   if (!latest) co_return latest.status();
   if (latest->has_value()) co_return Status::ok();
-  if (!idle) co_return Status::IncompatibleSchema("Topic does not have schema to check");
+  if (!idle) {
+    co_return Status::IncompatibleSchema(
+        "Failed to add schema to an active topic with empty(BYTES) schema: new schema type " +
+        std::string(to_string(schema.type)));
+  }
   const Result<std::string> version = co_await put_schema(broker, name, std::move(schema));
   co_return version.status();
 }

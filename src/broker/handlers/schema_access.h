@@ -17,7 +17,8 @@ namespace geminga {
 
 class Broker;
 
-// Empty if there is none that the registry would keep: no schema, BYTES, AUTO_CONSUME.
+// Empty if there is none that the registry would keep: no schema, AUTO_CONSUME. NONE (BYTES) is one
+// like any other: the Go client sends it and looks up its version when it reads.
 // IncompatibleSchema for a type that is none.
 Result<std::optional<SchemaData>> schema_of_client(const pulsar::proto::Schema* schema);
 

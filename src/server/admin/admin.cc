@@ -45,6 +45,7 @@ void add_admin_routes(HttpRouter& router, Admin& admin) {
   add_tenant_routes(router, admin);
   add_namespace_routes(router, admin);
   add_namespace_policy_routes(router, admin);
+  add_namespace_cluster_routes(router, admin);
   add_permission_routes(router, admin);
   add_topic_routes(router, admin);
   add_topic_stats_routes(router, admin);

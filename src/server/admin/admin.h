@@ -57,6 +57,7 @@ void add_cluster_routes(HttpRouter& router, Admin& admin);
 void add_tenant_routes(HttpRouter& router, Admin& admin);
 void add_namespace_routes(HttpRouter& router, Admin& admin);
 void add_namespace_policy_routes(HttpRouter& router, Admin& admin);
+void add_namespace_cluster_routes(HttpRouter& router, Admin& admin);
 void add_permission_routes(HttpRouter& router, Admin& admin);
 void add_topic_routes(HttpRouter& router, Admin& admin);
 void add_topic_stats_routes(HttpRouter& router, Admin& admin);

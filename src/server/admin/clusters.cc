@@ -139,10 +139,13 @@ Answer set_peers(Admin& admin, HttpRequest& request) {
     if (name == request.param("cluster")) {
       co_return Status::PreconditionFailed(name + " itself can't be part of peer-list");
     }
-    auto exists = co_await admin.metadata().get(cluster_path(name.empty() ? "-" : name));
-    if (!exists) co_return exists.status();
-    if (!exists->has_value())
-      co_return Status::PreconditionFailed("Peer cluster " + name + " does not exist");
+    bool known = false;
+    if (is_valid_entity_name(name)) {
+      auto exists = co_await admin.metadata().get(cluster_path(name));
+      if (!exists) co_return exists.status();
+      known = exists->has_value();
+    }
+    if (!known) co_return Status::PreconditionFailed("Peer cluster " + name + " does not exist");
   }
   const json::value peers = body.value;
   DocumentChange change = [&peers](json::object& cluster) {

@@ -164,7 +164,6 @@ Result<json::object> new_namespace_document(const json::value& body, const std::
   }
   if (clusters.empty()) clusters.push_back(json::string(cluster));
   out["deleted"] = false;
-  if (clusters.size() == 1) out["clusterThatCanDeleteNamespace"] = clusters[0];
   return out;
 }
 

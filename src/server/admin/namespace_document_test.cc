@@ -14,7 +14,6 @@ TEST(NamespaceDocument, NothingGivenIsTheDefault) {
   EXPECT_EQ(to_json(document->at("replication_clusters")), R"(["standalone"])");
   EXPECT_EQ(document->at("bundles").at("numBundles").as_int64(), 4);
   EXPECT_EQ(document->at("schema_compatibility_strategy").as_string(), "UNDEFINED");
-  EXPECT_EQ(document->at("clusterThatCanDeleteNamespace").as_string(), "standalone");
   EXPECT_FALSE(document->contains("retention_policies"));
   EXPECT_TRUE(parse_namespace_policies(to_json(*document)).is_ok());
 }

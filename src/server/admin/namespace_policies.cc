@@ -8,7 +8,7 @@
 
 #include "base/config.h"
 #include "server/admin/admin.h"
-#include "server/admin/documents.h"
+#include "server/admin/namespace_change.h"
 #include "server/admin/policy_values.h"
 
 namespace geminga {
@@ -99,10 +99,6 @@ constexpr NamespacePolicy kPolicies[] = {
     {.name = "autoSubscriptionCreation",
      .field = "autoSubscriptionCreationOverride",
      .read = read_auto_subscription_creation},
-    {.name = "offloadDeletionLagMs",
-     .field = "offload_deletion_lag_ms",
-     .read = read_number,
-     .write = kPut},
     {.name = "maxProducersPerTopic", .field = "max_producers_per_topic", .read = read_limit},
     {.name = "maxConsumersPerTopic", .field = "max_consumers_per_topic", .read = read_limit},
     {.name = "maxConsumersPerSubscription",
@@ -159,42 +155,8 @@ constexpr NamespacePolicy kPolicies[] = {
      .may_delete = false},
 };
 
-Status no_namespace() { return Status::NotFound("Namespace does not exist"); }
-
-Task<Result<json::object>> document(Admin& admin, HttpRequest& request) {
-  auto ns = namespace_of(request);
-  if (!ns) co_return ns.status();
-  auto policies = co_await read_document(admin.metadata(), policies_path(*ns));
-  if (!policies) co_return policies.status();
-  if (!policies->has_value()) co_return no_namespace();
-  co_return std::move(**policies);
-}
-
-// Changes the policies; `ok` is the answer if that worked.
-Answer change(Admin& admin, HttpRequest& request, DocumentChange apply, unsigned ok = 204) {
-  auto ns = namespace_of(request);
-  if (!ns) co_return ns.status();
-  Status changed = co_await change_document(admin.metadata(), policies_path(*ns), std::move(apply));
-  if (changed.is(ErrorCode::NotFound)) co_return no_namespace();
-  if (!changed) co_return changed;
-  HttpResponse response;
-  response.status = ok;
-  co_return response;
-}
-
-const json::value* member(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(name);
-  return value != nullptr && value->is_null() ? nullptr : value;
-}
-
-json::object& object_in(json::object& document, std::string_view name) {
-  json::value& value = document[name];
-  if (!value.is_object()) value = json::object();
-  return value.get_object();
-}
-
 Answer get_policy(Admin& admin, HttpRequest& request, const NamespacePolicy& policy) {
-  auto policies = co_await document(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const json::value* value = member(*policies, policy.field);
   if (value != nullptr && policy.by_cluster) {
@@ -247,7 +209,7 @@ Answer set_policy(Admin& admin, HttpRequest& request, const NamespacePolicy& pol
       clear(policies, policy, cluster);
       return Status::ok();
     };
-    co_return co_await change(admin, request, unset);
+    co_return co_await change_namespace(admin, request, unset);
   }
   PolicyTarget target;
   target.policy = policy.name;
@@ -265,7 +227,7 @@ Answer set_policy(Admin& admin, HttpRequest& request, const NamespacePolicy& pol
     }
     return Status::ok();
   };
-  co_return co_await change(admin, request, set);
+  co_return co_await change_namespace(admin, request, set);
 }
 
 Answer remove_policy(Admin& admin, HttpRequest& request, const NamespacePolicy& policy) {
@@ -274,14 +236,14 @@ Answer remove_policy(Admin& admin, HttpRequest& request, const NamespacePolicy& 
     clear(policies, policy, cluster);
     return Status::ok();
   };
-  co_return co_await change(admin, request, unset);
+  co_return co_await change_namespace(admin, request, unset);
 }
 
 // --- policies with calls of their own
 // ---------------------------------------------------------------------------
 
 Answer get_quotas(Admin& admin, HttpRequest& request) {
-  auto policies = co_await document(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const json::value* quotas = member(*policies, "backlog_quota_map");
   co_return json_answer(quotas != nullptr ? *quotas : json::value(json::object()));
@@ -311,7 +273,7 @@ Answer set_quota(Admin& admin, HttpRequest& request) {
     object_in(policies, "backlog_quota_map")[*type] = quota;
     return Status::ok();
   };
-  co_return co_await change(admin, request, set);
+  co_return co_await change_namespace(admin, request, set);
 }
 
 Answer remove_quota(Admin& admin, HttpRequest& request) {
@@ -321,16 +283,17 @@ Answer remove_quota(Admin& admin, HttpRequest& request) {
     object_in(policies, "backlog_quota_map").erase(*type);
     return Status::ok();
   };
-  co_return co_await change(admin, request, unset);
+  co_return co_await change_namespace(admin, request, unset);
 }
 
-// Offload thresholds are members of the offload policies since Pulsar has them.
-Answer get_threshold(Admin& admin, HttpRequest& request, const char* field) {
-  auto policies = co_await document(admin, request);
+// What is set by calls of its own and stored in the offload policies.
+Answer get_threshold(Admin& admin, HttpRequest& request, const char* field, bool lag = false) {
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const json::value* offload = member(*policies, "offload_policies");
   const json::value* value =
       offload != nullptr && offload->is_object() ? member(offload->get_object(), field) : nullptr;
+  if (value == nullptr && lag) co_return ok_empty();
   co_return json_answer(value != nullptr ? *value : json::value(-1));
 }
 
@@ -345,7 +308,7 @@ Answer set_threshold(Admin& admin, HttpRequest& request, const char* field, unsi
     object_in(policies, "offload_policies")[field] = threshold;
     return Status::ok();
   };
-  co_return co_await change(admin, request, set, ok);
+  co_return co_await change_namespace(admin, request, set, ok);
 }
 
 Answer get_threshold_bytes(Admin& admin, HttpRequest& request) {
@@ -361,16 +324,32 @@ Answer set_threshold_seconds(Admin& admin, HttpRequest& request) {
   return set_threshold(admin, request, "managedLedgerOffloadThresholdInSeconds", 200);
 }
 
+constexpr const char* kDeletionLag = "managedLedgerOffloadDeletionLagInMillis";
+Answer get_lag(Admin& admin, HttpRequest& request) {
+  return get_threshold(admin, request, kDeletionLag, true);
+}
+Answer set_lag(Admin& admin, HttpRequest& request) {
+  return set_threshold(admin, request, kDeletionLag, 204);
+}
+Answer remove_lag(Admin& admin, HttpRequest& request) {
+  DocumentChange unset = [](json::object& policies) {
+    if (member(policies, "offload_policies") != nullptr)
+      object_in(policies, "offload_policies").erase(kDeletionLag);
+    return Status::ok();
+  };
+  co_return co_await change_namespace(admin, request, unset);
+}
+
 Answer remove_offload(Admin& admin, HttpRequest& request) {
   DocumentChange unset = [](json::object& policies) {
     policies.erase("offload_policies");
     return Status::ok();
   };
-  co_return co_await change(admin, request, unset);
+  co_return co_await change_namespace(admin, request, unset);
 }
 
 Answer get_pause(Admin& admin, HttpRequest& request) {
-  auto policies = co_await document(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   co_return json_text(member(*policies, "dispatcherPauseOnAckStatePersistentEnabled") != nullptr
                           ? "true"
@@ -381,77 +360,18 @@ Answer set_pause(Admin& admin, HttpRequest& request) {
     policies["dispatcherPauseOnAckStatePersistentEnabled"] = true;
     return Status::ok();
   };
-  co_return co_await change(admin, request, set);
+  co_return co_await change_namespace(admin, request, set);
 }
 Answer remove_pause(Admin& admin, HttpRequest& request) {
   DocumentChange unset = [](json::object& policies) {
     policies.erase("dispatcherPauseOnAckStatePersistentEnabled");
     return Status::ok();
   };
-  co_return co_await change(admin, request, unset);
-}
-
-Answer set_migrated(Admin& admin, HttpRequest& request) {
-  JsonBody body = json_body(request, EmptyBody::Allowed);
-  if (body.refusal) co_return std::move(*body.refusal);
-  const bool migrated = body.value.is_bool() && body.value.get_bool();
-  DocumentChange set = [migrated](json::object& policies) {
-    policies["migrated"] = migrated;
-    return Status::ok();
-  };
-  co_return co_await change(admin, request, set);
-}
-
-Answer get_clusters(Admin& admin, HttpRequest& request, const char* field) {
-  auto policies = co_await document(admin, request);
-  if (!policies) co_return policies.status();
-  const json::value* clusters = member(*policies, field);
-  co_return json_answer(clusters != nullptr ? *clusters : json::value(json::array()));
-}
-
-Answer set_clusters(Admin& admin, HttpRequest& request, const char* field) {
-  JsonBody body = json_body(request, EmptyBody::Allowed);
-  if (body.refusal) co_return std::move(*body.refusal);
-  const bool replication = std::string_view(field) == "replication_clusters";
-  if (!body.value.is_array() || (replication && body.value.get_array().empty())) {
-    co_return Status::PreconditionFailed("ClusterIds should not be null or empty");
-  }
-  auto known = co_await admin.metadata().children("/admin/clusters");
-  if (!known) co_return known.status();
-  for (const json::value& cluster : body.value.get_array()) {
-    const std::string name =
-        cluster.is_string() ? std::string(cluster.get_string()) : std::string();
-    if (std::find(known->begin(), known->end(), name) == known->end()) {
-      co_return Status::Authorization("Invalid cluster id: " + name);
-    }
-  }
-  const json::array clusters = body.value.get_array();
-  DocumentChange set = [field, replication, &clusters](json::object& policies) {
-    policies[field] = clusters;
-    if (replication) {
-      policies.erase("clusterThatCanDeleteNamespace");
-      if (clusters.size() == 1) policies["clusterThatCanDeleteNamespace"] = clusters[0];
-    }
-    return Status::ok();
-  };
-  co_return co_await change(admin, request, set, 200);
-}
-
-Answer get_replication(Admin& admin, HttpRequest& request) {
-  return get_clusters(admin, request, "replication_clusters");
-}
-Answer set_replication(Admin& admin, HttpRequest& request) {
-  return set_clusters(admin, request, "replication_clusters");
-}
-Answer get_allowed(Admin& admin, HttpRequest& request) {
-  return get_clusters(admin, request, "allowed_clusters");
-}
-Answer set_allowed(Admin& admin, HttpRequest& request) {
-  return set_clusters(admin, request, "allowed_clusters");
+  co_return co_await change_namespace(admin, request, unset);
 }
 
 Answer get_properties(Admin& admin, HttpRequest& request) {
-  auto policies = co_await document(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const json::value* properties = member(*policies, "properties");
   co_return json_answer(properties != nullptr ? *properties : json::value(json::object()));
@@ -468,7 +388,7 @@ Answer set_properties(Admin& admin, HttpRequest& request) {
     for (const auto& entry : added) properties[entry.key()] = entry.value();
     return Status::ok();
   };
-  co_return co_await change(admin, request, set);
+  co_return co_await change_namespace(admin, request, set);
 }
 
 Answer clear_properties(Admin& admin, HttpRequest& request) {
@@ -476,11 +396,11 @@ Answer clear_properties(Admin& admin, HttpRequest& request) {
     policies["properties"] = json::object();
     return Status::ok();
   };
-  co_return co_await change(admin, request, unset);
+  co_return co_await change_namespace(admin, request, unset);
 }
 
 Answer get_property(Admin& admin, HttpRequest& request) {
-  auto policies = co_await document(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const json::value* value = member(object_in(*policies, "properties"), request.param("key"));
   if (value == nullptr) co_return ok_empty();
@@ -495,7 +415,7 @@ Answer set_property(Admin& admin, HttpRequest& request) {
     object_in(policies, "properties")[key] = value;
     return Status::ok();
   };
-  co_return co_await change(admin, request, set);
+  co_return co_await change_namespace(admin, request, set);
 }
 
 Answer remove_property(Admin& admin, HttpRequest& request) {
@@ -509,66 +429,10 @@ Answer remove_property(Admin& admin, HttpRequest& request) {
     properties.erase(key);
     return Status::ok();
   };
-  auto answer = co_await change(admin, request, unset);
+  auto answer = co_await change_namespace(admin, request, unset);
   if (!answer || answer->status != 204) co_return answer;
   if (removed.empty()) co_return ok_empty();
   co_return json_text(removed);
-}
-
-// Kept apart from the policies, in /admin/local-policies.
-Answer get_local(Admin& admin, HttpRequest& request, const char* field, bool bare) {
-  auto ns = namespace_of(request);
-  if (!ns) co_return ns.status();
-  auto local = co_await read_document(admin.metadata(), local_policies_path(*ns));
-  if (!local) co_return local.status();
-  const json::value* value = local->has_value() ? member(**local, field) : nullptr;
-  if (value == nullptr) co_return no_content();
-  if (bare && value->is_string()) co_return json_text(std::string(value->get_string()));
-  co_return json_answer(*value);
-}
-
-Answer set_local(Admin& admin, HttpRequest& request, const char* field, json::value value) {
-  auto policies = co_await document(admin, request);  // must exist
-  if (!policies) co_return policies.status();
-  auto ns = namespace_of(request);
-  DocumentChange set = [field, &value](json::object& local) {
-    if (value.is_null()) {
-      local.erase(field);
-    } else {
-      local[field] = value;
-    }
-    return Status::ok();
-  };
-  Status changed = co_await change_document(admin.metadata(), local_policies_path(*ns), set, true);
-  if (!changed) co_return changed;
-  co_return no_content();
-}
-
-Answer get_anti_affinity(Admin& admin, HttpRequest& request) {
-  return get_local(admin, request, "namespaceAntiAffinityGroup", true);
-}
-Answer set_anti_affinity(Admin& admin, HttpRequest& request) {
-  JsonBody body = json_body(request, EmptyBody::Refused);
-  if (body.refusal) co_return std::move(*body.refusal);
-  if (!body.value.is_string() || body.value.get_string().empty()) {
-    co_return Status::PreconditionFailed("antiAffinityGroup can't be empty");
-  }
-  co_return co_await set_local(admin, request, "namespaceAntiAffinityGroup", body.value);
-}
-Answer remove_anti_affinity(Admin& admin, HttpRequest& request) {
-  return set_local(admin, request, "namespaceAntiAffinityGroup", json::value());
-}
-
-Answer get_bookie_affinity(Admin& admin, HttpRequest& request) {
-  return get_local(admin, request, "bookieAffinityGroup", false);
-}
-Answer set_bookie_affinity(Admin& admin, HttpRequest& request) {
-  JsonBody body = json_body(request, EmptyBody::Allowed);
-  if (body.refusal) co_return std::move(*body.refusal);
-  co_return co_await set_local(admin, request, "bookieAffinityGroup", body.value);
-}
-Answer remove_bookie_affinity(Admin& admin, HttpRequest& request) {
-  return set_local(admin, request, "bookieAffinityGroup", json::value());
 }
 
 #define GM_NS "/admin/v2/namespaces/{tenant}/{namespace}"
@@ -584,6 +448,12 @@ constexpr AdminRoute kRoutes[] = {
      get_threshold_seconds},
     {HttpMethod::Put, GM_NS "/offloadThresholdInSeconds",
      "Set the age above which ledgers are offloaded", set_threshold_seconds},
+    {HttpMethod::Get, GM_NS "/offloadDeletionLagMs", "How long offloaded ledgers are kept",
+     get_lag},
+    {HttpMethod::Put, GM_NS "/offloadDeletionLagMs", "Set how long offloaded ledgers are kept",
+     set_lag},
+    {HttpMethod::Delete, GM_NS "/offloadDeletionLagMs",
+     "Remove how long offloaded ledgers are kept", remove_lag},
     {HttpMethod::Delete, GM_NS "/removeOffloadPolicies", "Remove the offload policies",
      remove_offload},
     {HttpMethod::Get, GM_NS "/dispatcherPauseOnAckStatePersistent",
@@ -592,15 +462,6 @@ constexpr AdminRoute kRoutes[] = {
      "Let dispatch wait for stored acks", set_pause},
     {HttpMethod::Delete, GM_NS "/dispatcherPauseOnAckStatePersistent",
      "Let dispatch not wait for stored acks", remove_pause},
-    {HttpMethod::Post, GM_NS "/migration", "Mark the namespace as migrated or not", set_migrated},
-    {HttpMethod::Get, GM_NS "/replication", "Clusters that the namespace is replicated to",
-     get_replication},
-    {HttpMethod::Post, GM_NS "/replication", "Set the clusters that the namespace is replicated to",
-     set_replication},
-    {HttpMethod::Get, GM_NS "/allowedClusters", "Clusters that topics may be replicated to",
-     get_allowed},
-    {HttpMethod::Post, GM_NS "/allowedClusters",
-     "Set the clusters that topics may be replicated to", set_allowed},
     {HttpMethod::Get, GM_NS "/properties", "Properties of the namespace", get_properties},
     {HttpMethod::Put, GM_NS "/properties", "Set properties of the namespace", set_properties},
     {HttpMethod::Delete, GM_NS "/properties", "Remove all properties of the namespace",
@@ -610,16 +471,6 @@ constexpr AdminRoute kRoutes[] = {
      set_property},
     {HttpMethod::Delete, GM_NS "/property/{key}", "Remove a property of the namespace",
      remove_property},
-    {HttpMethod::Get, GM_NS "/antiAffinity", "Anti-affinity group", get_anti_affinity},
-    {HttpMethod::Post, GM_NS "/antiAffinity", "Set the anti-affinity group", set_anti_affinity},
-    {HttpMethod::Delete, GM_NS "/antiAffinity", "Remove the anti-affinity group",
-     remove_anti_affinity},
-    {HttpMethod::Get, GM_NS "/persistence/bookieAffinity", "Bookie affinity groups",
-     get_bookie_affinity},
-    {HttpMethod::Post, GM_NS "/persistence/bookieAffinity", "Set the bookie affinity groups",
-     set_bookie_affinity},
-    {HttpMethod::Delete, GM_NS "/persistence/bookieAffinity", "Remove the bookie affinity groups",
-     remove_bookie_affinity},
 };
 
 }  // namespace

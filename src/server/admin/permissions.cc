@@ -5,7 +5,7 @@
 #include <boost/json/object.hpp>
 
 #include "server/admin/admin.h"
-#include "server/admin/documents.h"
+#include "server/admin/namespace_change.h"
 
 namespace geminga {
 
@@ -17,12 +17,6 @@ constexpr std::string_view kActions[] = {"consume", "produce",  "sources",
                                          "sinks",   "packages", "functions"};
 
 Status no_namespace() { return Status::NotFound("Namespace does not exist"); }
-
-json::object& object_in(json::object& document, std::string_view name) {
-  json::value& value = document[name];
-  if (!value.is_object()) value = json::object();
-  return value.get_object();
-}
 
 json::object& auth_part(json::object& policies, std::string_view part) {
   return object_in(object_in(policies, "auth_policies"), part);

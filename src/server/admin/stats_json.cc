@@ -26,8 +26,8 @@ json::object text_map(const std::map<std::string, std::string>& from) {
   return out;
 }
 
-void add_draining(json::object& out) {
-  out["drainingHashesCount"] = 0;
+void add_draining(json::object& out, std::int64_t hashes = 0) {
+  out["drainingHashesCount"] = hashes;
   out["drainingHashesClearedTotal"] = 0;
   out["drainingHashesUnackedMessages"] = 0;
 }
@@ -128,7 +128,7 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
   out["msgBacklogNoDelayed"] = stats.msg_backlog - stats.msg_delayed;
   out["blockedSubscriptionOnUnackedMsgs"] = stats.blocked_on_unacked;
   out["msgDelayed"] = stats.msg_delayed;
-  out["msgInReplay"] = 0;
+  out["msgInReplay"] = stats.msg_in_replay;
   const bool shares =
       stats.type == SubscriptionType::Shared || stats.type == SubscriptionType::KeyShared;
   const bool key_shared = stats.type == SubscriptionType::KeyShared;
@@ -157,7 +157,7 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
   out["allowOutOfOrderDelivery"] = stats.allow_out_of_order;
   if (key_shared && !stats.key_shared_mode.empty()) out["keySharedMode"] = stats.key_shared_mode;
   out["consumersAfterMarkDeletePosition"] = json::object();
-  add_draining(out);
+  add_draining(out, stats.draining_hashes);
   out["nonContiguousDeletedMessagesRanges"] = stats.non_contiguous_ranges;
   out["nonContiguousDeletedMessagesRangesSerializedSize"] = 0;
   out["delayedMessageIndexSizeInBytes"] = 0;
@@ -296,6 +296,8 @@ void add(SubscriptionStats& to, const SubscriptionStats& from) {
   to.backlog_size += from.backlog_size;
   to.unacked_messages += from.unacked_messages;
   to.msg_delayed += from.msg_delayed;
+  to.msg_in_replay += from.msg_in_replay;
+  to.draining_hashes += from.draining_hashes;
   to.non_contiguous_ranges += from.non_contiguous_ranges;
   to.msg_drop += from.msg_drop;
   for (const auto& [key, value] : from.properties) to.properties.emplace(key, value);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/url_encoding.h"
+#include "broker/broker_metrics.h"
 #include "broker/namespaces.h"
 #include "broker/topic_shard.h"
 #include "runtime/async.h"
@@ -20,6 +21,7 @@ Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& meta
       metadata_(metadata),
       logs_(std::move(logs)),
       addresses_(std::move(addresses)),
+      metrics_(std::make_unique<BrokerMetrics>(runtime.shard_count())),
       namespaces_(std::make_unique<Namespaces>(metadata, config)) {
   for (LedgerStore* log : logs_) {
     schema_registries_.push_back(std::make_unique<SchemaRegistry>(metadata, *log));
@@ -132,11 +134,45 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
     settings.encryption_required =
         of_namespace.encryption_required || config_.encryption_require_on_producer;
   }
+  if (const auto& types = of_namespace.subscription_types_enabled; !types.empty()) {
+    for (std::size_t i = 0; i < settings.types_allowed.size(); ++i) {
+      const std::string_view type = to_string(static_cast<SubscriptionType>(i));
+      settings.types_allowed[i] = std::find(types.begin(), types.end(), type) != types.end();
+    }
+  }
+  auto& key_shared = settings.types_allowed[static_cast<std::size_t>(SubscriptionType::KeyShared)];
+  key_shared = key_shared && config_.subscription_key_shared_enable;
   settings.auto_subscription_creation =
       of_namespace.auto_subscription_creation.value_or(config_.allow_auto_subscription_creation);
   settings.message_ttl_seconds =
       of_namespace.message_ttl_seconds.value_or(config_.ttl_duration_default_in_seconds);
   co_return settings;
+}
+
+Task<Result<SchemaRules>> Broker::schema_rules(TopicName name) {
+  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  if (!policies) co_return policies.status();
+  SchemaRules rules;
+  rules.may_add = config_.is_allow_auto_update_schema_enabled;
+  rules.enforced = config_.is_schema_validation_enforced;
+  if (policies->has_value()) {
+    rules.may_add = rules.may_add && (*policies)->allow_auto_update_schema;
+    rules.enforced = rules.enforced || (*policies)->schema_validation_enforced;
+  }
+  co_return rules;
+}
+
+Task<Status> Broker::room_for_topics(TopicName name, std::int64_t more) {
+  if (name.is_system()) co_return Status::ok();
+  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  if (!policies) co_return policies.status();
+  std::int64_t most = config_.max_topics_per_namespace;
+  if (policies->has_value()) most = (*policies)->max_topics_per_namespace.value_or(most);
+  if (most <= 0) co_return Status::ok();
+  const auto topics = co_await list_topics(std::string(name.ns()), true, true, false);
+  if (!topics) co_return topics.status();
+  if (static_cast<std::int64_t>(topics->size()) + more <= most) co_return Status::ok();
+  co_return Status::PreconditionFailed("Exceed maximum number of topics in namespace.");
 }
 
 Task<Result<bool>> Broker::namespace_exists(std::string name_space) {

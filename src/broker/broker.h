@@ -32,6 +32,11 @@ struct BrokerAddresses {        // what lookups answer
   std::string web_service_url;  // "http://localhost:8080"
 };
 
+struct SchemaRules {
+  bool may_add = true;
+  bool enforced = false;  // a producer without a schema is refused where the topic has one
+};
+
 class Broker {
  public:
   // `logs`: one LedgerStore a log; log i lives on shard i % shards. All outlive the broker.
@@ -49,6 +54,7 @@ class Broker {
   MetadataStore& metadata() { return metadata_; }
   Namespaces& namespaces() { return *namespaces_; }
   const BrokerAddresses& addresses() const { return addresses_; }
+  BrokerMetrics& metrics() { return *metrics_; }
   // Once, when the ports are known; before clients are served.
   void set_addresses(BrokerAddresses addresses) { addresses_ = std::move(addresses); }
 
@@ -72,6 +78,11 @@ class Broker {
 
   // What policies and configuration say about it. Any shard.
   Task<Result<TopicSettings>> topic_settings(TopicName name);
+  // May producers add schemas to it, and must they have one? Any shard.
+  Task<Result<SchemaRules>> schema_rules(TopicName name);
+  // PreconditionFailed if its namespace may not have `more` topics (maxTopicsPerNamespace). Any
+  // shard.
+  Task<Status> room_for_topics(TopicName name, std::int64_t more);
   // "tenant/ns". Any shard.
   Task<Result<bool>> namespace_exists(std::string name_space);
   // Is there such a topic (its managed ledger, or loaded if non-persistent)? Any shard.
@@ -114,6 +125,7 @@ class Broker {
   MetadataStore& metadata_;
   std::vector<LedgerStore*> logs_;
   BrokerAddresses addresses_;
+  std::unique_ptr<BrokerMetrics> metrics_;
   std::unique_ptr<Namespaces> namespaces_;
   std::vector<std::unique_ptr<SchemaRegistry>> schema_registries_;  // by log
   std::vector<std::unique_ptr<TopicShard>> topic_shards_;           // by shard

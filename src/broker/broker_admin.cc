@@ -27,6 +27,7 @@ Task<Status> Broker::create_topic(TopicName name, std::map<std::string, std::str
     if (!count) co_return count.status();
     if (*count > 0) co_return already_exists();
   }
+  GM_CO_RETURN_IF_ERROR(co_await room_for_topics(name, 1));
   auto work = [this, name, properties]() -> Task<Status> {
     TopicOptions options;
     options.create_if_missing = true;

@@ -16,6 +16,7 @@
 
 namespace geminga {
 
+struct BrokerMetrics;
 class Session;
 
 // Deliveries to a connection stop when more than `high` bytes wait to be written, and go on below
@@ -26,11 +27,13 @@ struct Watermarks {
 };
 
 struct ConnectionLink {
-  ConnectionLink(Shard& home, MemoryBudget& budget, Watermarks marks, Session* owner)
-      : shard(home), memory(budget), watermarks(marks), session(owner) {}
+  ConnectionLink(Shard& home, MemoryBudget& budget, BrokerMetrics& counters, Watermarks marks,
+                 Session* owner)
+      : shard(home), memory(budget), metrics(counters), watermarks(marks), session(owner) {}
 
   Shard& shard;  // the connection's
   MemoryBudget& memory;
+  BrokerMetrics& metrics;
   const Watermarks watermarks;
   PeerInfo peer;     // fixed before the first outbox is made
   Session* session;  // the connection's shard only; null once the connection is gone

@@ -9,6 +9,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 // One ledger in one array, so that what is measured is the dispatcher.
 class ArrayLedger final : public TestLedger {
  public:

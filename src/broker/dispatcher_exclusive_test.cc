@@ -6,6 +6,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 constexpr auto kExclusive = SubscriptionType::Exclusive;
 
 TEST(DispatcherExclusive, DeliversWhatThereArePermitsForInOrder) {

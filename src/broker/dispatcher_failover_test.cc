@@ -5,6 +5,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 constexpr auto kFailover = SubscriptionType::Failover;
 using Events = std::vector<std::string>;
 

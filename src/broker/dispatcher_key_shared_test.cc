@@ -5,6 +5,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 constexpr auto kKeyShared = SubscriptionType::KeyShared;
 
 // Some keys of each consumer, and the positions of each in the log.

@@ -5,6 +5,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 constexpr auto kShared = SubscriptionType::Shared;
 
 TEST(DispatcherShared, SharesOutByTurnsOfAFewMessages) {

@@ -5,6 +5,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 std::shared_ptr<Consumer> named(const std::string& name, std::vector<HashRange> ranges = {}) {
   SubscribeRequest request;
   request.outbox = std::make_shared<TestOutbox>();

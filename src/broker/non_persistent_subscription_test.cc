@@ -6,6 +6,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 struct Rig {
   explicit Rig(Shard& shard) : topic(shard, "non-persistent://t/ns/x", nullptr) {
     subscription = make_non_persistent_subscription(topic, "s", config);

@@ -5,6 +5,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 using Events = std::vector<std::string>;
 constexpr auto kExclusive = SubscriptionType::Exclusive;
 constexpr auto kShared = SubscriptionType::Shared;
@@ -247,6 +249,28 @@ TEST(PersistentSubscription, ShowsWhatHappened) {
     co_await sleep_for(Millis{60});
     EXPECT_EQ(s.subscription->stats().msg_rate_out, 0);
     EXPECT_EQ(s.subscription->stats().msg_out, 30);
+  });
+}
+
+// Nobody told the subscription of new entries: the watchdog finds that it could go on, counts it
+// and goes on.
+TEST(PersistentSubscription, TheWatchdogFindsAndRepairsAStall) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    DispatcherConfig config;
+    config.watch_interval = Millis{20};
+    for (const auto type : {kExclusive, kShared, SubscriptionType::KeyShared}) {
+      TestSubscription s(shard, config);
+      auto a = std::make_shared<TestOutbox>();
+      auto ca = co_await s.join(type, 1, a);
+      s.subscription->flow(*ca, 10);
+      co_await turns();
+      s.ledger.add(EntrySpec{});
+      EXPECT_EQ(s.subscription->why_waiting(), WaitReason::None);
+      co_await sleep_for(Millis{40});
+      EXPECT_EQ(a->messages.size(), 1U);
+      EXPECT_EQ(s.subscription->counters().stalls, 1);
+      co_await s.subscription->close(false);
+    }
   });
 }
 

@@ -302,7 +302,7 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   const auto inside = gate_.hold();
   if (!inside) co_return not_available();
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
-  GM_CO_RETURN_IF_ERROR(room_for_consumer());
+  GM_CO_RETURN_IF_ERROR(room_for_consumer(request.type));
   const std::int64_t rollback = request.start_message_rollback_seconds;
   Subscribed subscribed;
   GM_CO_ASSIGN_OR_RETURN(subscribed.subscription, co_await find_or_create(request));
@@ -319,7 +319,11 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   co_return subscribed;
 }
 
-Status PersistentTopic::room_for_consumer() const {
+Status PersistentTopic::room_for_consumer(SubscriptionType type) const {
+  if (!settings_.types_allowed[static_cast<std::size_t>(type)]) {
+    return Status::NotAllowed(
+        fmt::format("Topic[{}] doesn't support {} sub type!", name_.full(), to_string(type)));
+  }
   if (settings_.max_consumers > 0 &&
       consumer_count() >= static_cast<std::size_t>(settings_.max_consumers)) {
     return Status::ConsumerBusy("Topic reached max consumers limit");

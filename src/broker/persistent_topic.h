@@ -110,7 +110,7 @@ class PersistentTopic final : public Topic,
   Status ready_to_serve() const;
 
   Task<Result<std::shared_ptr<Subscription>>> find_or_create(const SubscribeRequest& request);
-  Status room_for_consumer() const;
+  Status room_for_consumer(SubscriptionType type) const;
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
   Task<Status> adopt_cursors();
   Task<void> disconnect_all(bool deleting);

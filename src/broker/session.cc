@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/broker_metrics.h"
 #include "broker/call_on.h"
 #include "broker/topic_list_watch.h"
 
@@ -46,12 +47,15 @@ Session::Session(Broker& broker, Shard& shard, SessionTransport& transport,
       shard_(shard),
       transport_(transport),
       settings_(settings),
-      link_(std::make_shared<ConnectionLink>(shard, broker.runtime().memory(), settings.watermarks,
-                                             this)),
+      link_(std::make_shared<ConnectionLink>(shard, broker.runtime().memory(), broker.metrics(),
+                                             settings.watermarks, this)),
       keep_alive_due_ns_(monotonic_ns() + ns(settings.keep_alive)) {
   link_->peer.connection_id = next_connection_id();
   link_->peer.address = std::move(address);
+  metrics().connections_opened.add();
 }
+
+ShardMetrics& Session::metrics() { return broker_.metrics().of(shard_.id()); }
 
 Session::~Session() = default;
 
@@ -85,6 +89,7 @@ void Session::reply_success(std::uint64_t request_id) {
 }
 
 void Session::reply_error(std::uint64_t request_id, const Status& status) {
+  metrics().requests_failed.add();
   const ErrorInfo& info = error_info(status.code());
   proto::BaseCommand command;
   command.set_type(proto::BaseCommand::ERROR);
@@ -169,14 +174,23 @@ bool Session::may_read() const {
 
 void Session::hold_if_due() {
   if (closed()) return;
-  if (publishes_in_flight_ >= settings_.max_pending_publishes) publish_window_full_ = true;
-  if (accepted_ > settings_.max_unread_replies) held_by_replies_ = true;
-  if (gate_.inside() > settings_.max_control_commands) held_by_control_ = true;
+  const bool read_on = may_read();
+  const auto hold = [](bool& held, bool due, Counter& counter) {
+    if (held || !due) return;
+    held = true;
+    counter.add();
+  };
+  hold(publish_window_full_, publishes_in_flight_ >= settings_.max_pending_publishes,
+       metrics().paused_by_publishes);
+  hold(held_by_replies_, accepted_ > settings_.max_unread_replies, metrics().paused_by_replies);
+  hold(held_by_control_, gate_.inside() > settings_.max_control_commands,
+       metrics().paused_by_requests);
   // Only publishers are held back: acknowledgements and permits give memory free.
   if (chunk_has_sends_ && !held_by_memory_ && link_->memory.pressed()) {
-    held_by_memory_ = true;
+    hold(held_by_memory_, true, metrics().paused_by_memory);
     transport_.wait_for_memory();
   }
+  if (read_on && !may_read()) metrics().paused.add(1);
 }
 
 void Session::release_holds() {
@@ -184,12 +198,19 @@ void Session::release_holds() {
   if (publishes_in_flight_ <= settings_.max_pending_publishes / 2) publish_window_full_ = false;
   if (accepted_ <= settings_.max_unread_replies / 2) held_by_replies_ = false;
   if (gate_.inside() <= settings_.max_control_commands / 2) held_by_control_ = false;
-  if (may_read()) transport_.resume_reading();
+  resume_if_free();
 }
 
 void Session::memory_relieved() {
+  if (closed() || !held_by_memory_) return;
   held_by_memory_ = false;
-  if (may_read()) transport_.resume_reading();
+  resume_if_free();
+}
+
+void Session::resume_if_free() {
+  if (!may_read()) return;
+  metrics().paused.add(-1);
+  transport_.resume_reading();
 }
 
 // --- keep-alive ---
@@ -239,13 +260,16 @@ void Session::close(std::string_view reason) {
   if (closed()) return;
   GM_LOG_INFO("connection {} of {}: closed by the broker: {}", link_->peer.connection_id,
               link_->peer.address, reason);
+  metrics().connections_cut.add();
   disconnected();
   transport_.close();
 }
 
 void Session::disconnected() {
   if (closed()) return;
+  if (!may_read()) metrics().paused.add(-1);
   state_ = State::Closed;
+  metrics().connections_closed.add();
   link_->connected.store(false);
   link_->session = nullptr;
   link_->memory.give_back(MemoryUse::Delivery, static_cast<std::size_t>(accepted_));

@@ -62,6 +62,7 @@ struct SessionSettings {
   Watermarks watermarks;
 };
 
+struct ShardMetrics;
 struct ShardWork;
 
 class Session final : public std::enable_shared_from_this<Session> {
@@ -164,6 +165,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   // left.
   void hold_if_due();
   void release_holds();
+  void resume_if_free();
+  ShardMetrics& metrics();
   void control_done();
   void release_slots();
 

@@ -4,6 +4,7 @@
 
 #include "PulsarApi.pb.h"
 #include "base/endian.h"
+#include "broker/broker_metrics.h"
 #include "broker/session.h"
 #include "runtime/async.h"
 #include "wire/command.h"
@@ -82,6 +83,7 @@ void ShardOutbox::send_error(std::uint64_t producer_id, std::uint64_t sequence_i
   error.producer_id = producer_id;
   error.sequence_id = static_cast<std::int64_t>(sequence_id);
   error.error = info.wire_code;
+  link_->metrics.of(shard_.id()).sends_refused.add();
   error.message = status.message().empty() ? info.text : std::string_view(status.message());
   encode(error, room(encoded_size(error)));
   ++batch_->publishes_done;
@@ -154,6 +156,7 @@ void ShardOutbox::forget_producer(std::uint64_t producer_id) {
 }
 
 void ShardOutbox::forget_publishes(std::uint32_t count) {
+  link_->metrics.of(shard_.id()).sends_dropped.add(count);
   if (!connected()) return;
   schedule();
   batch_->publishes_done += count;

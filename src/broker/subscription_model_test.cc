@@ -10,6 +10,8 @@
 namespace geminga {
 namespace {
 
+using namespace geminga::testing;
+
 struct Setting {
   SubscriptionType type;
   bool consistent_hashing = true;

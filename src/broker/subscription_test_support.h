@@ -23,7 +23,7 @@
 #include "runtime/shard.h"
 #include "wire/message_encoding.h"
 
-namespace geminga {
+namespace geminga::testing {
 
 // An entry as a producer sends it. `extra`: encoded fields of MessageMetadata.
 struct EntrySpec {
@@ -507,7 +507,7 @@ struct TestSubscription {
     SubscribeRequest r;
     r.outbox = std::move(outbox);
     r.consumer_id = id;
-    r.subscription = "s";
+    r.subscription.assign(1, 's');  // = "s" makes GCC 12 see overlapping copies
     r.type = type;
     r.consumer_name = name.empty() ? "c" + std::to_string(id) : std::move(name);
     return r;
@@ -554,4 +554,4 @@ struct TestSubscription {
   std::shared_ptr<PersistentSubscription> subscription;
 };
 
-}  // namespace geminga
+}  // namespace geminga::testing

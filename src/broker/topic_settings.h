@@ -3,6 +3,7 @@
 // and when a policy changes. Values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "managed_ledger/managed_ledger.h"
@@ -14,7 +15,9 @@ struct TopicSettings {
   bool deduplication = false;
   bool auto_subscription_creation = true;
   bool encryption_required = false;
-  std::int64_t max_producers = 0;  // 0: no limit, also below
+  std::array<bool, 4> types_allowed{true, true, true,
+                                    true};  // of subscriptions, by SubscriptionType
+  std::int64_t max_producers = 0;           // 0: no limit, also below
   std::int64_t max_consumers = 0;
   std::int64_t max_subscriptions = 0;
   std::int64_t message_ttl_seconds = 0;  // 0: none

@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/broker_metrics.h"
 #include "broker/non_persistent_topic.h"
 #include "broker/persistent_topic.h"
 #include "metadata/metadata_store.h"
@@ -89,6 +90,8 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::get(TopicName name, bool create
   Turn turn(*this, name);
   const std::int64_t began = monotonic_ns();
   Result<std::shared_ptr<Topic>> topic = co_await load(name, create_if_missing);
+  ShardMetrics& metrics = broker_.metrics().of(shard_.id());
+  (topic ? metrics.topic_loads : metrics.topic_loads_failed).add();
   if (topic) {
     turn.slot().topic = *topic;
     GM_LOG_DEBUG("{} loaded in {} us", name.full(), (monotonic_ns() - began) / 1000);
@@ -97,6 +100,11 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::get(TopicName name, bool create
 }
 
 Task<Result<std::shared_ptr<Topic>>> TopicShard::load(TopicName name, bool create_if_missing) {
+  const BrokerConfig& config = broker_.config();
+  if (name.persistent() ? !config.enable_persistent_topics : !config.enable_non_persistent_topics) {
+    co_return Status::NotAllowed(
+        fmt::format("Broker is unable to load {} topic", to_string(name.domain())));
+  }
   if (!name.persistent()) {
     if (!create_if_missing) {
       co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", name.full()));
@@ -118,6 +126,7 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::load(TopicName name, bool creat
 }
 
 void TopicShard::unload_failed(const TopicName& name) {
+  broker_.metrics().of(shard_.id()).topics_failed.add();
   shard_.post([this, name] {
     spawn(shard_, gate_, [this, name]() -> Task<void> {
       const Status status = co_await unload(name);

@@ -14,8 +14,6 @@ namespace geminga {
 
 class TopicsPattern {
  public:
-  static constexpr std::size_t kMaxLength = 50;  // subscriptionPatternMaxLength
-
   // InvalidArgument with the reason. `text` may start with a domain
   // ("persistent://public/default/foo-.*").
   static Result<TopicsPattern> compile(std::string_view text);

@@ -69,7 +69,7 @@ std::optional<SegmentHeader> decode_segment_header(std::span<const std::byte> co
   header.log_index = load_le32(p + 40);
   header.log_count = load_le32(p + 44);
   header.written_ms = static_cast<std::int64_t>(load_le64(p + 48));
-  const bool sane = (header.alignment == 512 || header.alignment == 4096) && header.sequence > 0 &&
+  const bool sane = (header.alignment == 512 || header.alignment == 4096) &&
                     header.segment_bytes >= kMinSegment && header.segment_bytes <= kMaxSegment &&
                     header.segment_bytes % 4096 == 0;
   if (!sane) return std::nullopt;
@@ -95,8 +95,8 @@ void encode_record(const RecordHeader& header, std::span<const std::byte> payloa
   store_le32(out + 4, payload_crc);
   store_le32(out + 8, static_cast<std::uint32_t>(payload.size()));
   out[12] = static_cast<std::byte>(header.kind);
-  out[13] = static_cast<std::byte>(header.moved ? 1 : 0);
-  store_le16(out + 14, 0);
+  out[13] = static_cast<std::byte>(header.moved() ? 1 : 0);
+  store_le16(out + 14, header.source);
   store_le32(out + 16, header.batch);
   store_le32(out + 20, header.messages);
   store_le64(out + 24, static_cast<std::uint64_t>(header.ledger));
@@ -110,7 +110,7 @@ RecordHeader load_record(const std::byte* p) {
   header.payload_crc = load_le32(p + 4);
   header.length = load_le32(p + 8);
   header.kind = static_cast<Kind>(p[12]);
-  header.moved = (static_cast<unsigned>(p[13]) & 1U) != 0;
+  header.source = load_le16(p + 14);
   header.batch = load_le32(p + 16);
   header.messages = load_le32(p + 20);
   header.ledger = static_cast<LedgerId>(load_le64(p + 24));
@@ -126,7 +126,7 @@ std::optional<RecordHeader> decode_record(std::span<const std::byte> bytes, std:
   // Cheap tests first: a scan for valid records tries every sector.
   const auto kind = static_cast<std::uint8_t>(p[12]);
   if (kind < 1 || kind > static_cast<std::uint8_t>(Kind::Checkpoint)) return std::nullopt;
-  if (static_cast<unsigned>(p[13]) > 1 || load_le16(p + 14) != 0) return std::nullopt;
+  if (static_cast<unsigned>(p[13]) != (load_le16(p + 14) != 0 ? 1U : 0U)) return std::nullopt;
   if (load_le32(p + 8) > kMaxPayload) return std::nullopt;
   if (load_le32(p) != crc32c_extend(seed_at(seed, offset), {p + 4, kRecordHeader - 4})) {
     return std::nullopt;

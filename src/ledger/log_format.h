@@ -34,7 +34,7 @@ constexpr std::uint64_t record_bytes(std::size_t payload) {
 
 struct SegmentHeader {
   std::uint32_t alignment = kSector;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  // 0: the slot is free
   std::uint64_t salt = 0;
   std::uint64_t segment_bytes = 0;
   std::uint32_t log_index = 0;
@@ -59,7 +59,8 @@ enum class Kind : std::uint8_t {
 
 struct RecordHeader {
   Kind kind = Kind::Entry;
-  bool moved = false;
+  // 0, or for a copy made by space reclaim which segment it was copied from: source_of(sequence).
+  std::uint16_t source = 0;
   std::uint32_t length = 0;
   std::uint32_t batch = 0;
   std::uint32_t messages = 0;
@@ -68,8 +69,12 @@ struct RecordHeader {
   std::int64_t messages_through = 0;
   std::uint32_t payload_crc = 0;
 
+  bool moved() const { return source != 0; }
   std::uint64_t bytes() const { return record_bytes(length); }
 };
+constexpr std::uint16_t source_of(std::uint64_t sequence) {
+  return static_cast<std::uint16_t>(sequence % 0xffff + 1);
+}
 // Writes header, payload and the zeros behind it at `out` (record_bytes(payload.size()) bytes), for
 // a record that stands at `offset` of the segment whose seed is `seed`. length and payload_crc are
 // taken from `payload`.

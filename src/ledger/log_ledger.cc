@@ -5,11 +5,11 @@
 namespace geminga {
 
 Status LogLedger::closed() const {
-  const char* why = store_ == nullptr ? "its log is closed"
-                    : state_->removed ? "it was deleted"
-                    : state_->sealed  ? "it is sealed"
-                                      : "an append failed";
-  return Status::Closed(fmt::format("ledger {} takes no appends: {}", state_->id, why));
+  const char* why = state_->removed     ? "it was deleted"
+                    : store_ == nullptr ? "its log is closed"
+                    : state_->sealed    ? "it is sealed"
+                                        : "an append failed";
+  return Status::Closed(fmt::format("ledger {}: {}", state_->id, why));
 }
 
 Result<EntryId> LogLedger::append(const Buffer& data, std::uint32_t messages, AppendSink* sink) {

@@ -33,8 +33,9 @@ struct LogStoreOptions {
   // Sealed segments with a smaller share of live bytes are rewritten.
   double rewrite_below = 0.25;
   std::size_t rewrite_bytes_per_second = 32 << 20;
-  // For tests: stands in for the folder's real files.
+  // For tests: these stand in for the folder's real files and the real I/O.
   std::shared_ptr<LogFolder> files;
+  std::function<std::unique_ptr<LogIo>(Shard&)> make_io;
 };
 
 // Counters of a log since it was opened, for /metrics. Times in microseconds, in powers of two:

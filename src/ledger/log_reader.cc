@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "ledger/log_recovery.h"
 #include "ledger/log_scan.h"
 
 namespace geminga {
@@ -165,22 +167,30 @@ Task<Result<LogReader::Located>> LogReader::locate(std::shared_ptr<LedgerState> 
   co_return Status::Closed(fmt::format("ledger {} keeps moving", ledger->id));
 }
 
-Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(
-    std::shared_ptr<LogSegment> segment) {
+Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(std::shared_ptr<LogSegment> segment) {
   if (segment->index) {
     segments_.used_index(*segment);
     co_return segment->index;
   }
+  auto index = co_await read_index(segment);
+  if (index.is(ErrorCode::Corruption) && !segment->freed) {
+    GM_LOG_WARN("log {}: {}: {}; the segment is scanned", options_.log_index,
+                segment_name(segment->slot), index.status().message());
+    index = co_await rebuild_index(segment);
+  }
+  if (!index) co_return index.status();
+  if (segment->index) co_return segment->index;  // another read was faster
+  if (!segment->freed) segments_.cache_index(*segment, *index);
+  co_return index;
+}
+
+Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::read_index(std::shared_ptr<LogSegment> segment) {
   const std::uint64_t size = segment->header.segment_bytes;
   AlignedMemory tail(4096);
   GM_CO_RETURN_IF_ERROR(co_await read_file(segment, size - 4096, tail.span()));
-  const auto trailer =
-      log_format::decode_trailer(tail.span().subspan(4096 - log_format::kTrailer), segment->header);
-  if (!trailer) {
-    co_return Status::Corruption(
-        fmt::format("{} offset {}: the footer is damaged; a restart rebuilds it",
-                    segment_name(segment->slot), size - log_format::kTrailer));
-  }
+  const auto trailer = log_format::decode_trailer(
+      tail.span().subspan(4096 - log_format::kTrailer), segment->header);
+  if (!trailer) co_return Status::Corruption("the footer is damaged");
   const std::uint64_t points_at =
       size - log_format::kTrailer - trailer->extents_bytes - trailer->points_bytes;
   const std::uint64_t from = points_at / 4096 * 4096;
@@ -190,11 +200,36 @@ Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(
   auto index = log_format::decode_points(
       *trailer, memory.span().subspan(static_cast<std::size_t>(points_at - from),
                                       static_cast<std::size_t>(trailer->points_bytes)));
-  if (!index) co_return index.status().with_context(segment_name(segment->slot));
-  if (segment->index) co_return segment->index;  // another read was faster
-  auto shared = std::make_shared<SegmentIndex>(std::move(*index));
-  if (!segment->freed) segments_.cache_index(*segment, shared);
-  co_return shared;
+  if (!index) co_return index.status();
+  co_return std::make_shared<SegmentIndex>(std::move(*index));
+}
+
+// From the records: a damaged footer must not make entries unreadable.
+Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::rebuild_index(std::shared_ptr<LogSegment> segment) {
+  GM_CO_ASSIGN_OR_RETURN(auto file, segments_.file(*segment));
+  SegmentFile as_file;
+  as_file.name = segment_name(segment->slot);
+  as_file.slot = segment->slot;
+  as_file.file = std::move(file);
+  as_file.header = segment->header;
+  auto index = std::make_shared<SegmentIndex>();
+  auto done = std::make_shared<Event>();
+  auto result = std::make_shared<Status>();
+  io_.call(
+      [as_file, index, end = segment->data_end]() -> Status {
+        GM_ASSIGN_OR_RETURN(auto scanned, scan_segment(as_file, end));
+        *index = std::move(scanned.index);
+        return Status::ok();
+      },
+      [done, result](Status status) {
+        *result = std::move(status);
+        done->set();
+      });
+  co_await done->wait();
+  if (!result->is_ok()) co_return *result;
+  // The scan may cut other blocks than the writer did, so what is cached by number is void.
+  cache_.drop_segment(segment->sequence());
+  co_return index;
 }
 
 Task<Status> LogReader::read_file(std::shared_ptr<LogSegment> segment, std::uint64_t offset,

@@ -71,6 +71,8 @@ class LogReader {
   Task<Result<Located>> locate(std::shared_ptr<LedgerState> ledger, EntryId entry);
   Task<Status> read_file(std::shared_ptr<LogSegment> segment, std::uint64_t offset,
                          std::span<std::byte> into);
+  Task<Result<std::shared_ptr<SegmentIndex>>> read_index(std::shared_ptr<LogSegment> segment);
+  Task<Result<std::shared_ptr<SegmentIndex>>> rebuild_index(std::shared_ptr<LogSegment> segment);
   void index_block(CachedBlock& block);
   static Run scan_for(const LedgerState& ledger, const CachedBlock& block, EntryId entry,
                       std::uint32_t alignment);

@@ -16,6 +16,8 @@ namespace {
 
 // Reads trailer and extents in one go when they are not larger than this.
 constexpr std::size_t kTailRead = 16 << 10;
+// Of how many segments a footer can have been on its way in a crash, with some to spare.
+constexpr std::size_t kNewest = 4;
 
 struct Found {
   SegmentFile file;
@@ -25,11 +27,12 @@ struct Found {
 
 class Recovery {
  public:
-  Recovery(LogFolder& folder, const LogStoreOptions& options)
-      : folder_(folder), options_(options) {}
+  Recovery(LogFolder& folder, const LogStoreOptions& options, bool read_only)
+      : folder_(folder), options_(options), read_only_(read_only) {}
 
   Result<RecoveredLog> run() {
     GM_RETURN_IF_ERROR(read_files());
+    GM_RETURN_IF_ERROR(check_newest_points());
     GM_RETURN_IF_ERROR(scan_unsealed());
     GM_RETURN_IF_ERROR(build_ledgers());
     assign_extents();
@@ -42,6 +45,7 @@ class Recovery {
   Status read_files();
   Status check_identity(const SegmentFile& file) const;
   Result<bool> read_footer(Found& found);
+  Status check_newest_points();
   Status scan_unsealed();
   Status add_footer(Found& found);
   Status build_ledgers();
@@ -52,29 +56,38 @@ class Recovery {
 
   LogFolder& folder_;
   const LogStoreOptions& options_;
+  const bool read_only_;
   RecoveredLog log_;
   std::map<std::uint64_t, Found> found_;  // by sequence
 };
 
 Status Recovery::read_files() {
   GM_ASSIGN_OR_RETURN(const auto names, folder_.list());
+  // After a kill of the process files, names and headers may be visible that a crash of the machine would still
+  // undo. What is built upon must be durable: names here, headers of free slots and scanned segments below.
+  if (!read_only_) GM_RETURN_IF_ERROR(folder_.sync());
   for (const std::string& name : names) {
     if (name.ends_with(".new")) {
-      GM_RETURN_IF_ERROR(folder_.remove(name));
+      if (!read_only_) GM_RETURN_IF_ERROR(folder_.remove(name));
       continue;
     }
     const auto slot = segment_slot(name);
     if (!slot) continue;
     log_.next_slot = std::max(log_.next_slot, *slot + 1);
     Found found;
-    GM_ASSIGN_OR_RETURN(found.file, read_segment_file(folder_, name, true));
+    GM_ASSIGN_OR_RETURN(found.file, read_segment_file(folder_, name, !read_only_));
     GM_RETURN_IF_ERROR(check_identity(found.file));
     if (found.file.one_header_damaged) {
       GM_LOG_WARN("log {}: {}: one copy of the header is damaged, the other is used",
                   options_.log_index, name);
     }
-    GM_ASSIGN_OR_RETURN(found.footed, read_footer(found));
     const std::uint64_t sequence = found.file.header.sequence;
+    if (sequence == 0) {
+      if (!read_only_) GM_RETURN_IF_ERROR(found.file.file->sync());
+      log_.free_slots.push_back(*slot);
+      continue;
+    }
+    GM_ASSIGN_OR_RETURN(found.footed, read_footer(found));
     log_.next_sequence = std::max(log_.next_sequence, sequence + 1);
     // Not every segment's file can stay open.
     if (found.footed) found.file.file.reset();
@@ -127,6 +140,38 @@ Result<bool> Recovery::read_footer(Found& found) {
   return true;
 }
 
+// A footer that was on its way in a crash may be torn in its points, while what was read of it is whole.
+Status Recovery::check_newest_points() {
+  std::size_t left = kNewest;
+  for (auto at = found_.rbegin(); at != found_.rend() && left > 0; ++at, --left) {
+    Found& found = at->second;
+    if (!found.footed) continue;
+    GM_ASSIGN_OR_RETURN(found.file.file, folder_.open(found.file.name, !read_only_));
+    const auto& header = found.file.header;
+    AlignedMemory tail(4096);
+    GM_RETURN_IF_ERROR(read_exactly(*found.file.file, header.segment_bytes - 4096, tail.span()));
+    const auto trailer =
+        log_format::decode_trailer(tail.span().subspan(4096 - log_format::kTrailer), header);
+    if (!trailer) return Status::Io(fmt::format("{} changes while it is read", found.file.name));
+    const std::uint64_t points_at = header.segment_bytes - log_format::kTrailer -
+                                    trailer->extents_bytes - trailer->points_bytes;
+    const std::uint64_t from = points_at / 4096 * 4096;
+    AlignedMemory memory(static_cast<std::size_t>(
+        log_format::align_up(points_at + trailer->points_bytes, 4096) - from));
+    GM_RETURN_IF_ERROR(read_exactly(*found.file.file, from, memory.span()));
+    const auto points = log_format::decode_points(
+        *trailer, memory.span().subspan(static_cast<std::size_t>(points_at - from),
+                                        static_cast<std::size_t>(trailer->points_bytes)));
+    if (points) {
+      found.file.file.reset();
+    } else {
+      found.footed = false;
+      found.content = {};
+    }
+  }
+  return Status::ok();
+}
+
 Status Recovery::scan_unsealed() {
   // From the newest down: what comes next tells where a segment ends.
   std::uint64_t known_previous = 0;
@@ -137,7 +182,7 @@ Status Recovery::scan_unsealed() {
     if (!found.footed) {
       ++log_.scanned_segments;
       GM_ASSIGN_OR_RETURN(found.content, scan_segment(found.file, followed ? known_end : 0));
-      if (!found.content.empty) GM_RETURN_IF_ERROR(add_footer(found));
+      if (!found.content.empty && !read_only_) GM_RETURN_IF_ERROR(add_footer(found));
     }
     if (found.content.empty) continue;
     known_previous = found.content.summary.start.previous;
@@ -149,7 +194,6 @@ Status Recovery::scan_unsealed() {
 Status Recovery::add_footer(Found& found) {
   const auto footer =
       log_format::encode_footer(found.file.header, found.content.summary, found.content.index);
-  found.content.summary.data_end = found.content.index.data_end;
   if (found.content.index.data_end + footer.size() > found.file.header.segment_bytes) {
     // The writer leaves room; this can only be a file that another program made.
     return Status::Corruption(fmt::format("{} offset {}: no room for the footer", found.file.name,
@@ -231,7 +275,13 @@ void Recovery::assign_extents() {
                         extent.moved};
       auto after = std::upper_bound(extents.begin(), extents.end(), mine.first,
                                     [](EntryId e, const Extent& other) { return e < other.first; });
-      const bool covered = after != extents.begin() && std::prev(after)->last >= mine.last;
+      // Several older extents, one behind the other, may cover it.
+      EntryId uncovered = mine.first;
+      for (auto at = after == extents.begin() ? after : std::prev(after);
+           at != extents.end() && at->first <= uncovered; ++at) {
+        uncovered = std::max(uncovered, at->last + 1);
+      }
+      const bool covered = uncovered > mine.last;
       if (!covered) extents.insert(after, mine);
     }
     for (const CreatedLedger& created : found.content.summary.created) {
@@ -299,8 +349,8 @@ void Recovery::hand_over() {
 
 }  // namespace
 
-Result<RecoveredLog> recover_log(LogFolder& folder, const LogStoreOptions& options) {
-  return Recovery(folder, options).run();
+Result<RecoveredLog> recover_log(LogFolder& folder, const LogStoreOptions& options, bool read_only) {
+  return Recovery(folder, options, read_only).run();
 }
 
 }  // namespace geminga

@@ -37,7 +37,9 @@ struct RecoveredLog {
 
 // Errors: Corruption (segment and offset), InvalidArgument (the folder belongs to another log or
 // was made with another number of logs), Io.
-Result<RecoveredLog> recover_log(LogFolder& folder, const LogStoreOptions& options);
+// `read_only`: finds out the same without changing anything.
+Result<RecoveredLog> recover_log(LogFolder& folder, const LogStoreOptions& options,
+                                 bool read_only = false);
 
 // One segment file as recovery and the offline check see it.
 struct SegmentFile {

@@ -33,7 +33,7 @@ class SummaryBuilder {
         const auto metadata = log_format::decode_metadata(walk.payload());
         const bool reserve = metadata && ledger_uses_reserve(*metadata);
         out.summary.created.push_back(
-            {header.ledger, static_cast<std::uint32_t>(header.bytes()), header.moved, reserve});
+            {header.ledger, static_cast<std::uint32_t>(header.bytes()), header.moved(), reserve});
         out.summary.last_id = std::max(out.summary.last_id, header.ledger);
         break;
       }
@@ -70,7 +70,7 @@ class SummaryBuilder {
  private:
   void add_entry(const log_format::RecordHeader& header) {
     const auto block = static_cast<std::uint32_t>(out.index.blocks.size() - 1);
-    auto [point, new_point] = points_.try_emplace({header.ledger, header.moved}, 0);
+    auto [point, new_point] = points_.try_emplace({header.ledger, header.source}, 0);
     IndexPoint* last = new_point ? nullptr : &out.index.points[point->second];
     if (last != nullptr && last->block == block && last->first + last->count == header.entry) {
       ++last->count;
@@ -78,21 +78,22 @@ class SummaryBuilder {
       point->second = out.index.points.size();
       out.index.points.push_back({header.ledger, header.entry, block, 1});
     }
-    auto [at, new_extent] = extents_.try_emplace({header.ledger, header.moved});
+    auto [at, new_extent] = extents_.try_emplace({header.ledger, header.source});
     SegmentExtent& extent = at->second;
     if (!new_extent && extent.last + 1 != header.entry) {
       done_.push_back(extent);
       new_extent = true;
     }
-    if (new_extent) extent = {header.ledger, header.entry, header.entry, 0, 0, 0, header.moved};
+    if (new_extent) extent = {header.ledger, header.entry, header.entry, 0, 0, 0, header.moved()};
     extent.last = header.entry;
     extent.payload_bytes += header.length;
     extent.record_bytes += header.bytes();
     extent.messages_through = header.messages_through;
   }
 
-  std::map<std::pair<LedgerId, bool>, std::size_t> points_;  // the last one of each
-  std::map<std::pair<LedgerId, bool>, SegmentExtent> extents_;
+  // The last one of a ledger and source.
+  std::map<std::pair<LedgerId, std::uint16_t>, std::size_t> points_;
+  std::map<std::pair<LedgerId, std::uint16_t>, SegmentExtent> extents_;
   std::vector<SegmentExtent> done_;
 };
 

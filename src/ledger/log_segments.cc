@@ -201,10 +201,12 @@ void LogSegments::prepared(const std::shared_ptr<LogSegment>& segment,
 }
 
 void LogSegments::retry_later(const std::shared_ptr<LogSegment>& segment) {
+  waiting_.push_back(segment);
+  if (waiting_.size() > 1) return;
   retry_timer_.expires_after(kRetry);
-  retry_timer_.async_wait([this, alive = alive_, segment](const boost::system::error_code& error) {
-    if (error || !*alive || segment->ready) return;
-    start_preparing(segment);
+  retry_timer_.async_wait([this, alive = alive_](const boost::system::error_code& error) {
+    if (error || !*alive) return;
+    for (const auto& waiting : std::exchange(waiting_, {})) start_preparing(waiting);
   });
 }
 
@@ -269,19 +271,52 @@ void LogSegments::maybe_free(LogSegment& segment) {
   segments_.erase(segment.sequence());
   if (on_free_) on_free_(segment);
   segment.file.reset();
-  if (segment.header.segment_bytes == options_.segment_bytes &&
-      segment.header.alignment == folder_.alignment()) {
-    free_.push_back(segment.slot);
+  ++freeing_;
+  // The slot says so itself before it is used again or goes, one after the other in the order of freeing: so
+  // what recovery still finds of an old segment is never older than copies of it (docs/format/log.md, "Ledgers").
+  log_format::SegmentHeader mark = segment.header;
+  mark.sequence = 0;
+  mark.written_ms = now_ms();
+  io_.call(
+      [folder = &folder_, mark, name = segment_name(segment.slot)]() -> Status {
+        GM_ASSIGN_OR_RETURN(const auto file, folder->open(name, true));
+        return write_segment_header(*file, mark);
+      },
+      [this, alive = alive_, slot = segment.slot,
+       fits = mark.segment_bytes == options_.segment_bytes && mark.alignment == folder_.alignment()](
+          const Status& status) {
+        if (*alive) marked_free(slot, fits, status);
+      });
+}
+
+void LogSegments::marked_free(std::uint32_t slot, bool fits, const Status& status) {
+  --freeing_;
+  if (!status) {
+    // Its space comes back with the next start.
+    GM_LOG_WARN("log {}: {} is not marked free: {}", options_.log_index, segment_name(slot), status.to_string());
+    return;
+  }
+  if (fits) {
+    free_.push_back(slot);
     drop_surplus();
   } else {
-    io_.call(
-        [folder = &folder_, name = segment_name(segment.slot)] { return folder->remove(name); },
-        [this, alive = alive_](const Status& status) {
-          if (!status) GM_LOG_WARN("{}", status.to_string());
-          if (*alive) ++counters_.segments_deleted;
-        });
+    delete_file(slot);
   }
   check_space();
+}
+
+void LogSegments::delete_file(std::uint32_t slot) {
+  io_.call(
+      [folder = &folder_, name = segment_name(slot)] {
+        const Status status = folder->remove(name);
+        return status.is_ok() ? folder->sync() : status;
+      },
+      [this, alive = alive_](const Status& status) {
+        if (!status) GM_LOG_WARN("{}", status.to_string());
+        if (!*alive) return;
+        ++counters_.segments_deleted;
+        check_space();
+      });
 }
 
 void LogSegments::drop_surplus() {
@@ -290,17 +325,7 @@ void LogSegments::drop_surplus() {
   while (free_.size() > keep) {
     const std::uint32_t slot = free_.back();
     free_.pop_back();
-    io_.call(
-        [folder = &folder_, name = segment_name(slot)] {
-          const Status status = folder->remove(name);
-          return status.is_ok() ? folder->sync() : status;
-        },
-        [this, alive = alive_](const Status& status) {
-          if (!status) GM_LOG_WARN("{}", status.to_string());
-          if (!*alive) return;
-          ++counters_.segments_deleted;
-          check_space();
-        });
+    delete_file(slot);
   }
 }
 
@@ -336,7 +361,8 @@ void LogSegments::watch_space() {
 }
 
 std::int64_t LogSegments::disk_bytes() const {
-  std::int64_t bytes = static_cast<std::int64_t>(free_.size() * options_.segment_bytes);
+  std::int64_t bytes =
+      static_cast<std::int64_t>((free_.size() + freeing_) * options_.segment_bytes);
   for (const auto& [sequence, segment] : segments_) {
     bytes += static_cast<std::int64_t>(segment->header.segment_bytes);
   }

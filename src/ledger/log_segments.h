@@ -117,6 +117,8 @@ class LogSegments {
   void retry_later(const std::shared_ptr<LogSegment>& segment);
   void watch_space();
   void maybe_free(LogSegment& segment);
+  void marked_free(std::uint32_t slot, bool fits, const Status& status);
+  void delete_file(std::uint32_t slot);
   void drop_surplus();
   void remember_open(LogSegment& segment);
 
@@ -130,6 +132,7 @@ class LogSegments {
 
   std::map<std::uint64_t, std::shared_ptr<LogSegment>> segments_;  // by sequence; in use
   std::vector<std::uint32_t> free_;                                // slots with a file
+  std::size_t freeing_ = 0;                                        // being marked free
   std::shared_ptr<LogSegment> spare_;
   std::shared_ptr<Preparation> preparing_;
   std::uint64_t next_sequence_ = 1;
@@ -139,6 +142,7 @@ class LogSegments {
   bool writable_ = true;
   bool starved_ = false;
   bool first_ = true;
+  std::vector<std::shared_ptr<LogSegment>> waiting_;  // could not be prepared yet
   asio::steady_timer retry_timer_;
   asio::steady_timer space_timer_;
   bool watching_space_ = false;

@@ -52,8 +52,7 @@ LogStore::LogStore(Shard& shard, MemoryBudget& budget, LogStoreOptions options,
              counters_),
       reader_(shard, *io, segments_, cache_, options_, counters_),
       writer_(shard, *io, segments_, cache_, options_, counters_),
-      reclaim_(std::make_unique<LogReclaim>(shard, segments_, cache_, reader_, writer_, options_,
-                                            counters_)),
+      reclaim_(std::make_unique<LogReclaim>(shard, segments_, reader_, writer_, options_, counters_)),
       io_(std::move(io)) {
   reader_.on_lookup([this](LedgerId id) { return find(id); });
   reclaim_->on_lookup([this](LedgerId id) { return find(id); });
@@ -62,11 +61,7 @@ LogStore::LogStore(Shard& shard, MemoryBudget& budget, LogStoreOptions options,
   segments_.on_free([this](LogSegment& segment) { cache_.drop_segment(segment.sequence()); });
 }
 
-LogStore::~LogStore() {
-  for (auto& [id, state] : ledgers_) {
-    if (auto handle = state->handle.lock()) handle->store_ = nullptr;
-  }
-}
+LogStore::~LogStore() { drop_handles(); }
 
 void LogStore::start(RecoveredLog recovered) {
   ledgers_ = std::move(recovered.ledgers);
@@ -120,7 +115,7 @@ Task<Result<std::shared_ptr<Ledger>>> LogStore::create(
   // ledger enters the table only behind the record, too.
   auto state = std::make_shared<LedgerState>(writer_.take_id());
   state->reserve = ledger_uses_reserve(metadata);
-  state->created_in = writer_.add_event(Kind::Created, *state, bytes, false);
+  state->created_in = writer_.add_event(Kind::Created, *state, bytes);
   state->created_bytes = static_cast<std::uint32_t>(log_format::record_bytes(bytes.size()));
   ledgers_[state->id] = state;
   auto handle = handle_of(state);
@@ -153,7 +148,7 @@ Task<Status> LogStore::seal(std::shared_ptr<LedgerState> state) {
   if (!state->sealed) {
     if (writer_.failed()) co_return writer_.failure();
     state->sealed = true;
-    writer_.add_event(Kind::Sealed, *state, {}, false);
+    writer_.add_event(Kind::Sealed, *state, {});
     const Status status = co_await writer_.durable();
     if (!status) state->sealed = false;
     co_return status;
@@ -171,7 +166,7 @@ Task<Status> LogStore::remove(LedgerId id) {
   if (!state->removed) {
     if (writer_.failed()) co_return writer_.failure();
     // Marked behind the record: a segment that begins with it still lists the ledger.
-    writer_.add_event(Kind::Deleted, *state, {}, false);
+    writer_.add_event(Kind::Deleted, *state, {});
     state->removed = true;
     state->sealed = true;
     cache_.drop_ledger(*state);
@@ -183,6 +178,7 @@ Task<Status> LogStore::remove(LedgerId id) {
 
 // Its space is free in time: now where a segment has nothing else that lives.
 void LogStore::forget(LedgerState& state) {
+  if (auto handle = state.handle.lock()) handle->store_ = nullptr;
   cache_.drop_ledger(state);
   // drop_live() may free a segment; the extents must not be needed any more then.
   const auto extents = std::move(state.extents);
@@ -217,17 +213,34 @@ Task<Status> LogStore::close() {
   co_await gate_.close();
   co_await reader_.close();
   const Status status = co_await writer_.close();
+  drop_handles();
+  co_return status;
+}
+
+Task<void> LogStore::abandon() {
+  writer_.abandon();
+  co_await reclaim_->stop();
+  co_await gate_.close();
+  co_await reader_.close();
+  drop_handles();
+}
+
+void LogStore::drop_handles() {
   for (auto& [id, state] : ledgers_) {
     if (auto handle = state->handle.lock()) handle->store_ = nullptr;
   }
-  co_return status;
 }
 
 Task<Result<std::unique_ptr<LogStore>>> open_log(Shard& shard, MemoryBudget& budget,
                                                  LogStoreOptions options) {
   GM_CO_RETURN_IF_ERROR(check_options(options));
   const std::int64_t began = monotonic_ns();
-  GM_CO_ASSIGN_OR_RETURN(auto io, make_log_io(shard, options.io));
+  std::unique_ptr<LogIo> io;
+  if (options.make_io) {
+    io = options.make_io(shard);
+  } else {
+    GM_CO_ASSIGN_OR_RETURN(io, make_log_io(shard, options.io));
+  }
   auto folder = options.files;
   auto recovered = std::make_shared<Result<RecoveredLog>>(RecoveredLog());
   auto done = std::make_shared<Event>();

@@ -9,7 +9,7 @@
 //   read <- LogCache <- LogReader (cold blocks, read-ahead)       recover_log: what was there at
 //   the start
 //
-// On its shard only, from open_log_store() to close(). Errors of the disk while writing stop the
+// On its shard only, from open_log_store() to close(), without which it must not be destroyed while the shard runs. Errors of the disk while writing stop the
 // log: everything pending fails, reads go on, and a restart recovers what is durable.
 #pragma once
 
@@ -48,6 +48,9 @@ class LogStore final : public LedgerStore {
   bool writable() const override { return !writer_.failed() && segments_.writable(); }
   Task<Status> close() override;
 
+  // Instead of close(): stops what runs without writing anything more, as a crash would.
+  Task<void> abandon();
+
   const LogStoreOptions& options() const { return options_; }
   const LogCounters& counters() const { return counters_; }
   std::string_view io_name() const { return io_->name(); }
@@ -61,6 +64,7 @@ class LogStore final : public LedgerStore {
   std::shared_ptr<LogLedger> handle_of(const std::shared_ptr<LedgerState>& state);
   Task<Status> seal(std::shared_ptr<LedgerState> state);
   void forget(LedgerState& state);
+  void drop_handles();
 
   Shard& shard_;
   MemoryBudget& budget_;

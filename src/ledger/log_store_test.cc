@@ -77,7 +77,7 @@ TEST_F(LogStoreTest, WithoutCloseEverythingAcknowledgedIsThere) {
       auto ledger = co_await must_create(*store);
       EXPECT_EQ(ledger->id(), round);
       EXPECT_TRUE((co_await append_all(ledger, 200, 1000)).is_ok());
-      // The store goes without close(), as in a crash.
+      co_await store->abandon();
     });
   }
 }

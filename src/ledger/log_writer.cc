@@ -6,6 +6,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -97,18 +98,25 @@ EntryId LogWriter::add_entry(const std::shared_ptr<LedgerState>& ledger,
   return header.entry;
 }
 
+void LogWriter::begin_moves(std::uint64_t sequence) {
+  moves_from_ = log_format::source_of(sequence);
+  // Extents of copies never cover two sources: recovery weighs them against what is left of one source.
+  split_moved_ = true;
+}
+
 std::uint64_t LogWriter::add_moved_entry(const std::shared_ptr<LedgerState>& ledger,
                                          const RecordHeader& header,
                                          std::span<const std::byte> payload) {
-  RecordHeader moved = header;
-  moved.moved = true;
-  place(moved, payload);
+  RecordHeader copy = header;
+  copy.source = moves_from_;
+  place(copy, payload);
   const std::uint64_t bytes = log_format::record_bytes(payload.size());
   auto& extents = open_->building->summary.extents;
-  if (extents.empty() || extents.back().ledger != ledger->id ||
+  if (split_moved_ || extents.empty() || extents.back().ledger != ledger->id ||
       extents.back().last + 1 != header.entry) {
     extents.push_back({ledger->id, header.entry, header.entry, 0, 0, 0, true});
     ++open_->building->extents;
+    split_moved_ = false;
   }
   SegmentExtent& extent = extents.back();
   extent.last = header.entry;
@@ -121,24 +129,36 @@ std::uint64_t LogWriter::add_moved_entry(const std::shared_ptr<LedgerState>& led
 }
 
 std::uint64_t LogWriter::add_event(Kind kind, const LedgerState& ledger,
-                                   std::span<const std::byte> payload, bool moved) {
+                                   std::span<const std::byte> payload) {
   RecordHeader header;
   header.kind = kind;
-  header.moved = moved;
   header.ledger = ledger.id;
   header.entry = kind == Kind::Created ? -1 : ledger.last_added;
   header.messages_through = kind == Kind::Created ? 0 : ledger.messages_added;
+  return add_event(header, ledger.reserve, payload);
+}
+
+std::uint64_t LogWriter::add_moved_created(const LedgerState& ledger, std::span<const std::byte> payload) {
+  RecordHeader header;
+  header.kind = Kind::Created;
+  header.source = moves_from_;
+  header.ledger = ledger.id;
+  return add_event(header, ledger.reserve, payload);
+}
+
+std::uint64_t LogWriter::add_event(const RecordHeader& header, bool reserve,
+                                   std::span<const std::byte> payload) {
   place(header, payload);
   SegmentSummary& summary = open_->building->summary;
   ++open_->building->events;
   const auto bytes = static_cast<std::uint32_t>(log_format::record_bytes(payload.size()));
-  switch (kind) {
+  switch (header.kind) {
     case Kind::Created:
-      summary.created.push_back({ledger.id, bytes, moved, ledger.reserve});
+      summary.created.push_back({header.ledger, bytes, header.moved(), reserve});
       segments_.add_live(*open_, bytes);
       break;
-    case Kind::Sealed: summary.sealed.push_back({ledger.id, ledger.last_added}); break;
-    case Kind::Deleted: summary.deleted.push_back(ledger.id); break;
+    case Kind::Sealed: summary.sealed.push_back({header.ledger, header.entry}); break;
+    case Kind::Deleted: summary.deleted.push_back(header.ledger); break;
     case Kind::Entry:
     case Kind::Start:
     case Kind::Checkpoint: assert(false);
@@ -471,14 +491,23 @@ void LogWriter::fail(const Status& status) {
   GM_LOG_ERROR("log {}: {}; no further writes until a restart", options_.log_index,
                status.to_string());
   failure_ = status.with_context(fmt::format("log {} has stopped", options_.log_index));
-  std::deque<std::unique_ptr<Batch>> lost;
-  if (flushing_) lost.push_back(std::move(flushing_));
-  for (auto& batch : closed_) lost.push_back(std::move(batch));
+  if (flushing_) acknowledge(*std::exchange(flushing_, nullptr), failure_);
+  fail_pending();
+}
+
+void LogWriter::fail_pending() {
+  std::deque<std::unique_ptr<Batch>> lost = std::move(closed_);
   closed_.clear();
   if (batch_) lost.push_back(std::move(batch_));
   for (const auto& batch : lost) acknowledge(*batch, failure_);
   footers_in_flight_.clear();
   if (idle_) idle_->set();
+}
+
+void LogWriter::abandon() {
+  if (failed()) return;
+  failure_ = Status::Cancelled(fmt::format("log {} was given up", options_.log_index));
+  fail_pending();
 }
 
 Task<Status> LogWriter::close() {

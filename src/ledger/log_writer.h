@@ -47,13 +47,15 @@ class LogWriter final : public Deferred {
   // One more entry of `ledger`; `sink` hears when it is durable.
   EntryId add_entry(const std::shared_ptr<LedgerState>& ledger, std::span<const std::byte> payload,
                     std::uint32_t messages, AppendSink* sink);
-  // A copy of an entry that stands in an older segment. Gives the segment it went to.
+  // What happened to a ledger: Created, Sealed or Deleted. Gives the segment.
+  std::uint64_t add_event(log_format::Kind kind, const LedgerState& ledger,
+                          std::span<const std::byte> payload);
+  // Copies of what stands in an older segment, whose sequence is given first. Each gives the segment it went to.
+  void begin_moves(std::uint64_t sequence);
   std::uint64_t add_moved_entry(const std::shared_ptr<LedgerState>& ledger,
                                 const log_format::RecordHeader& header,
                                 std::span<const std::byte> payload);
-  // What happened to a ledger: Created, Sealed or Deleted. Gives the segment.
-  std::uint64_t add_event(log_format::Kind kind, const LedgerState& ledger,
-                          std::span<const std::byte> payload, bool moved);
+  std::uint64_t add_moved_created(const LedgerState& ledger, std::span<const std::byte> payload);
   void when_durable(Waiter waiter);
   Task<Status> durable();
 
@@ -66,6 +68,8 @@ class LogWriter final : public Deferred {
   // Bytes that are not durable yet.
   std::size_t pending_bytes() const { return pending_bytes_; }
 
+  // Stops without writing anything more; what is not on its way fails.
+  void abandon();
   // Waits for everything added, then seals the open segment. The writer takes nothing after it.
   Task<Status> close();
 
@@ -98,6 +102,8 @@ class LogWriter final : public Deferred {
     CachedBlock* block;
   };
 
+  std::uint64_t add_event(const log_format::RecordHeader& header, bool reserve,
+                          std::span<const std::byte> payload);
   Place place(const log_format::RecordHeader& header, std::span<const std::byte> payload);
   bool fits(std::uint64_t bytes) const;
   void begin_segment();
@@ -112,6 +118,7 @@ class LogWriter final : public Deferred {
   void flushed(const Status& status);
   void acknowledge(Batch& batch, const Status& status);
   void fail(const Status& status);
+  void fail_pending();
   void note_point(const std::shared_ptr<LedgerState>& ledger, EntryId entry);
 
   Shard& shard_;
@@ -139,6 +146,8 @@ class LogWriter final : public Deferred {
   std::uint64_t checkpoint_ = 0;
   std::uint64_t checkpoint_bytes_ = 0;
   std::uint64_t since_checkpoint_ = 0;
+  std::uint16_t moves_from_ = 0;
+  bool split_moved_ = false;
   bool closing_ = false;
   Status failure_;
   std::shared_ptr<Event> idle_;

@@ -311,8 +311,10 @@ std::int64_t CursorState::backlog_entries() const {
 }
 
 std::int64_t CursorState::backlog_messages() const {
-  if (ledgers_.empty() || backlog_entries() == 0) return 0;
-  return std::max<std::int64_t>(0, ledgers_.back().messages_through() - acked_messages_);
+  const std::int64_t entries = backlog_entries();
+  if (entries == 0) return 0;
+  // Not less than the entries, should it be an estimate.
+  return std::max(entries, ledgers_.back().messages_through() - acked_messages_);
 }
 
 std::int64_t CursorState::backlog_bytes() const {

@@ -141,6 +141,7 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
   Task<Status> start_first_ledger(Info info);
   Task<Status> load_cursors();
   Task<Status> load_cursor(std::string key);
+  Task<Status> remove_ledger(LedgerId id);
   Task<void> remove_ledgers(std::vector<LedgerId> ids);
   Task<void> stop_work();
   Task<Status> remove_keys();
@@ -171,7 +172,9 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
   void schedule_trim();
   LedgerId first_needed_ledger() const;
   LedgerId first_kept_ledger() const;
-  Task<Status> drop_before(LedgerId id);  // under structure_
+  // Under structure_: out of the list and the key. Gives the ledgers to remove, which need not be
+  // waited for under the lock.
+  Task<Result<std::vector<LedgerId>>> drop_before(LedgerId id);
 
   const ManagedLedgerEnv env_;
   const std::string name_;

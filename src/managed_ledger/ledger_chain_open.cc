@@ -4,15 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/url_encoding.h"
+#include "managed_ledger/for_all.h"
 #include "managed_ledger/ledger_chain.h"
 
 namespace geminga {
-
-namespace {
-
-constexpr std::size_t kLoadedAtOnce = 64;
-
-}  // namespace
 
 Task<Status> LedgerChain::open(bool create_if_missing) {
   auto value = co_await env_.metadata->get(path_);
@@ -155,33 +150,24 @@ Task<Status> LedgerChain::load_cursor(std::string key) {
 Task<Status> LedgerChain::load_cursors() {
   auto keys = co_await env_.metadata->children(path_);
   if (!keys) co_return keys.status().with_context("the cursors of " + name_);
-  // Many at once: after a crash each has a ledger to fence, and these share the log's flushes.
-  Status first;
-  std::size_t next = 0;
-  Gate loading;
-  for (std::size_t i = 0; i < std::min(keys->size(), kLoadedAtOnce); ++i) {
-    spawn(*env_.shard, loading, [&, this]() -> Task<void> {
-      while (next < keys->size() && first) {
-        std::string key = (*keys)[next++];
-        Status loaded = co_await load_cursor(std::move(key));
-        if (!loaded && first) first = std::move(loaded);
-      }
-    });
+  // After a crash each may have a ledger to fence.
+  co_return co_await for_all(*env_.shard, keys->size(),
+                             [&](std::size_t i) { return load_cursor((*keys)[i]); });
+}
+
+Task<Status> LedgerChain::remove_ledger(LedgerId id) {
+  handles_.drop(id);
+  const Status status = co_await env_.ledgers->remove(id);
+  if (!status) {
+    GM_LOG_WARN("managed ledger {}: ledger {} is no longer part of it but could not be removed: {}",
+                name_, id, status.to_string());
   }
-  co_await loading.close();
-  co_return first;
+  co_return status;
 }
 
 Task<void> LedgerChain::remove_ledgers(std::vector<LedgerId> ids) {
-  for (const LedgerId id : ids) {
-    handles_.drop(id);
-    const Status status = co_await env_.ledgers->remove(id);
-    if (!status) {
-      GM_LOG_WARN(
-          "managed ledger {}: ledger {} is no longer part of it but could not be removed: {}",
-          name_, id, status.to_string());
-    }
-  }
+  (void)co_await for_all(*env_.shard, ids.size(),
+                         [&](std::size_t i) { return remove_ledger(ids[i]); });
 }
 
 Task<void> LedgerChain::stop_work() {
@@ -204,10 +190,12 @@ Task<Status> LedgerChain::close() {
     Status sealed = co_await current_->seal();
     note(sealed);
   }
-  for (const auto& [name, cursor] : cursors_) {
-    if (lost) break;
-    Status closed = co_await cursor->close_store();
-    if (!closed) note(closed.with_context("closing cursor " + name + " of " + name_));
+  if (!lost) {
+    std::vector<std::shared_ptr<ChainCursor>> cursors;
+    for (const auto& [name, cursor] : cursors_) cursors.push_back(cursor);
+    Status closed = co_await for_all(*env_.shard, cursors.size(),
+                                     [&](std::size_t i) { return cursors[i]->close_store(); });
+    if (!closed) note(closed.with_context("closing the cursors of " + name_));
   }
   handles_.clear();
   current_.reset();

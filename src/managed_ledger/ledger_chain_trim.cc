@@ -14,9 +14,13 @@ void LedgerChain::schedule_trim() {
   const bool started = spawn(*env_.shard, gate_, [this]() -> Task<void> {
     auto lock = co_await structure_.lock();
     trim_running_ = false;
-    const Status status = co_await drop_before(first_kept_ledger());
-    if (!status && !status.is(ErrorCode::Fenced)) {
-      GM_LOG_WARN("managed ledger {} could not be trimmed: {}", name_, status.to_string());
+    auto dropped = co_await drop_before(first_kept_ledger());
+    lock.unlock();
+    if (dropped) {
+      co_await remove_ledgers(std::move(*dropped));
+    } else if (!dropped.is(ErrorCode::Fenced)) {
+      GM_LOG_WARN("managed ledger {} could not be trimmed: {}", name_,
+                  dropped.status().to_string());
     }
   });
   if (!started) trim_running_ = false;
@@ -45,9 +49,10 @@ LedgerId LedgerChain::first_kept_ledger() const {
   return needed;
 }
 
-Task<Status> LedgerChain::drop_before(LedgerId id) {
+Task<Result<std::vector<LedgerId>>> LedgerChain::drop_before(LedgerId id) {
+  std::vector<LedgerId> dropped;
   if (fenced()) co_return refusal_;
-  if (list_.front().id >= id) co_return Status::ok();
+  if (list_.front().id >= id) co_return dropped;
   Info info = info_;
   auto* ledgers = info.mutable_ledgerinfo();
   for (int i = ledgers->size() - 1; i >= 0; --i) {
@@ -56,15 +61,13 @@ Task<Status> LedgerChain::drop_before(LedgerId id) {
   Status status = co_await put_info(std::move(info));
   if (status.is(ErrorCode::Fenced)) fence(status);
   GM_CO_RETURN_IF_ERROR(status);
-  std::vector<LedgerId> dropped;
   for (const LedgerSlot& slot : list_) {
     if (slot.id < id) dropped.push_back(slot.id);
   }
   list_.drop_before(id);
   for (const auto& [name, cursor] : cursors_) cursor->ledgers_dropped();
   for (const auto& cursor : non_durable_) cursor->ledgers_dropped();
-  co_await remove_ledgers(std::move(dropped));
-  co_return Status::ok();
+  co_return dropped;
 }
 
 Task<Status> LedgerChain::trim() {
@@ -75,7 +78,11 @@ Task<Status> LedgerChain::trim() {
       now_ms() - created_ms_ >= config_.max_rollover_ms) {
     GM_CO_RETURN_IF_ERROR(co_await switch_ledger());
   }
-  co_return co_await drop_before(first_kept_ledger());
+  auto dropped = co_await drop_before(first_kept_ledger());
+  if (!dropped) co_return dropped.status();
+  lock.unlock();
+  co_await remove_ledgers(std::move(*dropped));
+  co_return Status::ok();
 }
 
 Task<Status> LedgerChain::truncate() {
@@ -88,7 +95,11 @@ Task<Status> LedgerChain::truncate() {
   }
   for (const auto& [name, cursor] : cursors_) cursor->ack_cumulative(Position::latest());
   for (const auto& cursor : non_durable_) cursor->ack_cumulative(Position::latest());
-  co_return co_await drop_before(list_.back().id);
+  auto dropped = co_await drop_before(list_.back().id);
+  if (!dropped) co_return dropped.status();
+  lock.unlock();
+  co_await remove_ledgers(std::move(*dropped));
+  co_return Status::ok();
 }
 
 Task<Result<Position>> LedgerChain::terminate() {

@@ -5,10 +5,13 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "PulsarApi.pb.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/broker_metrics.h"
 #include "runtime/async.h"
+#include "wire/command.h"
 
 namespace geminga {
 
@@ -63,6 +66,20 @@ Task<Status> BinaryServer::start(std::string address, unsigned port) {
   co_return Status::ok();
 }
 
+// Best effort: a client that has not sent CONNECT yet may or may not read it.
+void BinaryServer::refuse(asio::ip::tcp::socket& socket) {
+  pulsar::proto::BaseCommand command;
+  command.set_type(pulsar::proto::BaseCommand::ERROR);
+  command.mutable_error()->set_request_id(~std::uint64_t{0});
+  command.mutable_error()->set_error(pulsar::proto::NotAllowedError);
+  command.mutable_error()->set_message(
+      "Reached the maximum number of connections (brokerMaxConnections)");
+  const Buffer frame = encode_command(command);
+  boost::system::error_code ignored;
+  socket.non_blocking(true, ignored);
+  (void)socket.send(asio::buffer(frame.data(), frame.size()), 0, ignored);
+}
+
 Task<void> BinaryServer::accept_all() {
   unsigned next = 0;
   for (;;) {
@@ -75,6 +92,12 @@ Task<void> BinaryServer::accept_all() {
       // Out of file descriptors, most likely: those that close give room.
       GM_LOG_WARN("accepting a connection failed: {}; trying again in 100 ms", error.message());
       co_await sleep_for(Millis(100));
+      continue;
+    }
+    const std::int64_t most = broker_.config().broker_max_connections;
+    if (most > 0 && broker_.metrics().open_connections() >= most) {
+      broker_.metrics().of(0).connections_refused.add();
+      refuse(socket);
       continue;
     }
     ConnectionShard* home = shards_[next].get();

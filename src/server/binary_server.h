@@ -38,6 +38,7 @@ class BinaryServer {
 
  private:
   Task<void> accept_all();
+  static void refuse(asio::ip::tcp::socket& socket);
 
   Broker& broker_;
   const SessionSettings settings_;

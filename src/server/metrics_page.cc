@@ -18,6 +18,8 @@
 
 #include "base/config.h"
 #include "base/metrics.h"
+#include "broker/broker.h"
+#include "broker/broker_metrics.h"
 #include "server/admin/admin.h"
 #include "server/http_server.h"
 
@@ -348,6 +350,7 @@ Answer metrics(Admin& admin, HttpRequest&) {
     page.add(Metric::geminga_shard_busy_ratio, {std::to_string(i)}, busy);
   }
   add_broker(page, topics, cluster);
+  admin.broker.metrics().collect(page, cluster);
   if (admin.metrics != nullptr) admin.metrics->collect(page);
   if (admin.http != nullptr) add_http(page, admin.http->counters());
 

@@ -2,6 +2,8 @@
 // so no AUTH_CHALLENGE is ever sent and an AUTH_RESPONSE is out of place.
 #include <algorithm>
 
+#include "base/config.h"
+#include "broker/broker.h"
 #include "broker/handlers/handlers.h"
 
 namespace geminga {
@@ -30,7 +32,8 @@ void handle_connect(Session& session, const pulsar::proto::BaseCommand& command)
   connected.set_protocol_version(version);
   connected.set_max_message_size(static_cast<std::int32_t>(session.settings().max_message_size));
   auto& flags = *connected.mutable_feature_flags();
-  flags.set_supports_topic_watchers(true);
+  flags.set_supports_topic_watchers(
+      session.broker().config().enable_broker_side_subscription_pattern_evaluation);
   flags.set_supports_get_partitioned_metadata_without_auto_creation(true);
   flags.set_supports_repl_dedup_by_lid_and_eid(true);
   session.reply(answer);

@@ -1,6 +1,7 @@
 // LOOKUP: which broker serves a topic. A standalone broker serves all of them. Whether the topic
 // exists does not matter here (as in Pulsar's binary lookup).
 #include "broker/broker.h"
+#include "broker/broker_metrics.h"
 #include "broker/handlers/handlers.h"
 #include "broker/handlers/topic_access.h"
 
@@ -44,6 +45,8 @@ Task<void> handle_lookup(std::shared_ptr<Session> session, pulsar::proto::BaseCo
     response.set_authoritative(true);
     response.set_proxy_through_service_url(is_loopback(url));
   }
+  ShardMetrics& metrics = session->broker().metrics().of(session->shard().id());
+  (response.response() == Response::Connect ? metrics.lookups : metrics.lookups_failed).add();
   session->reply(answer);
   co_return;
 }

@@ -46,6 +46,8 @@ Task<Result<Created>> create(Broker* broker, TopicName name, ProducerRequest req
     if (!version) co_return version.status();
     created.schema_version = std::move(*version);
     request.schema_version = created.schema_version;
+  } else {
+    GM_CO_RETURN_IF_ERROR(co_await admit_without_schema(*broker, name));
   }
   Result<ProducerGrant> grant = co_await created.topic->add_producer(std::move(request));
   if (!grant) co_return grant.status();

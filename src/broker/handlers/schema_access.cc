@@ -23,12 +23,32 @@ Result<std::optional<SchemaData>> schema_of_client(const pulsar::proto::Schema* 
 }
 
 Task<Result<std::string>> put_schema(Broker& broker, TopicName name, SchemaData schema) {
-  auto work = [&broker, name, schema = std::move(schema)]() mutable {
-    return broker.schemas(name).put(name.schema_id(), std::move(schema));
+  const Result<SchemaRules> rules = co_await broker.schema_rules(name);
+  if (!rules) co_return rules.status();
+  SchemaPutOptions options;
+  options.may_add = rules->may_add;
+  auto work = [&broker, name, schema = std::move(schema), options]() mutable {
+    return broker.schemas(name).put(name.schema_id(), std::move(schema), options);
   };
   const Result<std::int64_t> version = co_await call_on(broker.schema_shard(name), std::move(work));
   if (!version) co_return version.status();
   co_return encode_schema_version(*version);
+}
+
+Task<Status> admit_without_schema(Broker& broker, TopicName name) {
+  const Result<SchemaRules> rules = co_await broker.schema_rules(name);
+  if (!rules) co_return rules.status();
+  if (!rules->enforced) co_return Status::ok();
+  using Found = Result<std::optional<StoredSchema>>;
+  auto work = [&broker, name]() -> Task<Found> {
+    return broker.schemas(name).latest(name.schema_id());
+  };
+  const Found latest = co_await call_on(broker.schema_shard(name), std::move(work));
+  if (!latest) co_return latest.status();
+  if (!latest->has_value()) co_return Status::ok();
+  co_return Status::IncompatibleSchema(
+      "Producers cannot connect or send message without a schema to topics with a schema when "
+      "SchemaValidationEnforced is enabled");
 }
 
 Task<Status> put_consumer_schema(Broker& broker, TopicName name, SchemaData schema, bool idle) {

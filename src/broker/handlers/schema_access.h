@@ -26,6 +26,10 @@ Result<std::optional<SchemaData>> schema_of_client(const pulsar::proto::Schema* 
 // Any shard.
 Task<Result<std::string>> put_schema(Broker& broker, TopicName name, SchemaData schema);
 
+// A producer without a schema: IncompatibleSchema if the topic has one and the policies demand it.
+// Any shard.
+Task<Status> admit_without_schema(Broker& broker, TopicName name);
+
 // A consumer's schema: becomes the topic's if that is `idle` (no data, no producers) and has none;
 // a topic with data and without a schema refuses it. Any shard.
 Task<Status> put_consumer_schema(Broker& broker, TopicName name, SchemaData schema, bool idle);

@@ -1,4 +1,7 @@
 // SUBSCRIBE and CLOSE_CONSUMER (wire-protocol §7).
+#include <fmt/format.h>
+
+#include "base/config.h"
 #include "base/log.h"
 #include "broker/broker.h"
 #include "broker/call_on.h"
@@ -13,7 +16,6 @@ namespace {
 using pulsar::proto::BaseCommand;
 using pulsar::proto::CommandSubscribe;
 
-constexpr std::size_t kMaxConsumerMetadata = 1024;
 // Names that the broker uses for cursors of its own.
 constexpr std::string_view kReplicatorPrefix = "pulsar.repl";
 constexpr std::string_view kDeduplicationCursor = "pulsar.dedup";
@@ -66,12 +68,13 @@ SubscribeRequest request_of(const CommandSubscribe& command) {
 }
 
 // What can be refused without looking at the topic.
-Status check(const SubscribeRequest& request) {
+Status check(const SubscribeRequest& request, std::int64_t max_metadata) {
   std::size_t metadata = 0;
   for (const auto& [key, value] : request.metadata) metadata += key.size() + value.size();
-  if (metadata > kMaxConsumerMetadata) {
-    return Status::Metadata("The metadata of the consumer has " + std::to_string(metadata) +
-                            " bytes, at most 1024 are allowed");
+  if (static_cast<std::int64_t>(metadata) > max_metadata) {
+    return Status::Metadata(
+        fmt::format("The metadata of the consumer has {} bytes, at most {} are allowed", metadata,
+                    max_metadata));
   }
   return Status::ok();
 }
@@ -144,7 +147,7 @@ Task<void> handle_subscribe(std::shared_ptr<Session> session, BaseCommand comman
   const Result<TopicName> name = parse_client_topic(subscribe.topic());
   if (!name) co_return session->reply_error(request_id, name.status());
   SubscribeRequest request = request_of(subscribe);
-  if (const Status checked = check(request); !checked)
+  if (const Status checked = check(request, broker.config().max_consumer_metadata_size); !checked)
     co_return session->reply_error(request_id, checked);
   if (const auto at = session->consumers().find(id); at != session->consumers().end()) {
     if (at->second.ready) {

@@ -40,6 +40,11 @@ Task<Result<std::shared_ptr<Topic>>> open_topic_for_client(Broker& broker, Topic
     const Result<bool> allowed = co_await broker.auto_creation_allowed(name);
     if (!allowed) co_return allowed.status();
     create = *allowed;
+    if (create) {
+      const Result<bool> exists = co_await broker.topic_exists(name);
+      if (!exists) co_return exists.status();
+      if (!*exists) GM_CO_RETURN_IF_ERROR(co_await broker.room_for_topics(name, 1));
+    }
   }
   Broker::TopicOptions options;
   options.create_if_missing = create;

@@ -1,5 +1,8 @@
 // WATCH_TOPIC_LIST and its end: a Java pattern consumer hears of topics that come and go
 // (wire-protocol §4.4).
+#include <fmt/format.h>
+
+#include "base/config.h"
 #include "broker/broker.h"
 #include "broker/handlers/handlers.h"
 #include "broker/topic_list_watch.h"
@@ -11,11 +14,27 @@ Task<void> handle_watch_topic_list(std::shared_ptr<Session> session,
                                    pulsar::proto::BaseCommand command) {
   const auto& request = command.watchtopiclist();
   const std::uint64_t watcher_id = request.watcher_id();
-  if (request.topics_pattern().size() > TopicsPattern::kMaxLength) {
+  const BrokerConfig& config = session->broker().config();
+  if (!config.enable_broker_side_subscription_pattern_evaluation) {
     session->reply_error(
         request.request_id(),
-        Status::NotAllowed("Unable to create topic list watcher: Topics pattern is longer than "
-                           "maximum: 50"));
+        Status::NotAllowed("Unable to create topic list watcher: patterns are not evaluated by "
+                           "this broker"));
+    co_return;
+  }
+  const std::int64_t longest = config.subscription_pattern_max_length;
+  if (static_cast<std::int64_t>(request.topics_pattern().size()) > longest) {
+    session->reply_error(
+        request.request_id(),
+        Status::NotAllowed(fmt::format(
+            "Unable to create topic list watcher: topics pattern longer than maximum: {}",
+            longest)));
+    co_return;
+  }
+  const Result<NamespaceName> name_space = NamespaceName::parse(request.namespace_());
+  if (!name_space) {
+    session->reply_error(request.request_id(),
+                         Status::InvalidTopicName(name_space.status().message()));
     co_return;
   }
   Result<TopicsPattern> pattern = TopicsPattern::compile(request.topics_pattern());

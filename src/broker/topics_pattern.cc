@@ -55,6 +55,8 @@ Result<TopicsPattern> TopicsPattern::compile(std::string_view text) {
   return TopicsPattern(std::move(compiled));
 }
 
+std::size_t TopicsPattern::length(std::string_view text) { return without_domain(text).size(); }
+
 bool TopicsPattern::matches(std::string_view topic) const {
   const Result<TopicName> name = TopicName::parse(topic);
   if (!name) return false;

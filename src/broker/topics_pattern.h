@@ -17,6 +17,8 @@ class TopicsPattern {
   // InvalidArgument with the reason. `text` may start with a domain
   // ("persistent://public/default/foo-.*").
   static Result<TopicsPattern> compile(std::string_view text);
+  // Of what is compared: the limit of a watch does not count the domain.
+  static std::size_t length(std::string_view text);
 
   bool matches(std::string_view topic) const;
 

@@ -39,5 +39,11 @@ TEST(TopicsPattern, BoundsItsEffort) {
   EXPECT_FALSE(matches("public/default/(?=a)(a+)+b", topic));
 }
 
+TEST(TopicsPattern, LengthLeavesOutTheDomain) {
+  EXPECT_EQ(TopicsPattern::length("a/b/c-.*"), 8U);
+  EXPECT_EQ(TopicsPattern::length("persistent://a/b/c-.*"), 8U);
+  EXPECT_EQ(TopicsPattern::length("^non-persistent://a/b/c-.*"), 9U);
+}
+
 }  // namespace
 }  // namespace geminga

@@ -23,12 +23,11 @@ Task<void> handle_watch_topic_list(std::shared_ptr<Session> session,
     co_return;
   }
   const std::int64_t longest = config.subscription_pattern_max_length;
-  if (static_cast<std::int64_t>(request.topics_pattern().size()) > longest) {
+  if (static_cast<std::int64_t>(TopicsPattern::length(request.topics_pattern())) > longest) {
     session->reply_error(
         request.request_id(),
         Status::NotAllowed(fmt::format(
-            "Unable to create topic list watcher: topics pattern longer than maximum: {}",
-            longest)));
+            "Unable to create topic list watcher: Pattern longer than maximum: {}", longest)));
     co_return;
   }
   const Result<NamespaceName> name_space = NamespaceName::parse(request.namespace_());

@@ -325,8 +325,8 @@ Answer backlog_size(Admin& admin, HttpRequest& request) {
   auto work = [from](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
     const std::int64_t total = log.total_entries();
     if (total == 0 || from == Position::latest()) co_return json_text("0");
-    // From the given message on, itself included.
-    const Position before = from == Position::earliest() ? Position{-1, -1} : log.previous(from);
+    // What comes after the given message.
+    const Position before = from == Position::earliest() ? Position{-1, -1} : from;
     const std::int64_t entries = log.entries_between(before, log.last_confirmed());
     const double mean = static_cast<double>(log.total_bytes()) / static_cast<double>(total);
     co_return json_text(

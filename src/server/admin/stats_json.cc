@@ -134,9 +134,13 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
   const bool key_shared = stats.type == SubscriptionType::KeyShared;
   out["unackedMessages"] = shares ? stats.unacked_messages : 0;
   out["type"] = stats.type ? json::string(to_string(*stats.type)) : json::string("None");
-  if (!stats.active_consumer_name.empty() && form == Form::Single) {
-    out["activeConsumerName"] = stats.active_consumer_name;
+  // The one consumer of an Exclusive subscription is active.
+  std::string active = stats.active_consumer_name;
+  if (active.empty() && stats.type == SubscriptionType::Exclusive && !stats.consumers.empty()) {
+    active = stats.consumers.front().consumer_name;
   }
+  if (!active.empty() && context.persistent && form == Form::Single)
+    out["activeConsumerName"] = active;
   out["msgRateExpired"] = 0.0;
   out["totalMsgExpired"] = 0;
   out["lastExpireTimestamp"] = 0;

@@ -103,6 +103,18 @@ Task<Status> forget(Admin& admin, HttpRequest& request, TopicName name) {
   co_return version.status();
 }
 
+// "Topic has 2 connected producers/consumers"
+Task<Status> still_used(Admin& admin, TopicName name) {
+  Broker& broker = admin.broker;
+  auto there = [&broker, name]() -> Task<std::size_t> {
+    const std::shared_ptr<Topic> topic = broker.loaded_topic(name);
+    co_return topic ? topic->producer_count() + topic->consumer_count() : 0;
+  };
+  const std::size_t connected = co_await on_shard(broker.shard_of(name), std::move(there));
+  co_return Status::PreconditionFailed(
+      fmt::format("Topic has {} connected producers/consumers", connected));
+}
+
 Answer remove(Admin& admin, HttpRequest& request) {
   auto name = topic_of(request);
   if (!name) co_return name.status();
@@ -117,6 +129,7 @@ Answer remove(Admin& admin, HttpRequest& request) {
   Status deleted = co_await admin.broker.delete_topic(*name, request.query_flag("force", false));
   if (deleted.is(ErrorCode::TopicNotFound) || deleted.is(ErrorCode::NotFound))
     co_return topic_not_found(*name);
+  if (deleted.is(ErrorCode::PreconditionFailed)) co_return co_await still_used(admin, *name);
   if (!deleted) co_return deleted;
   if (!name->is_partition()) {
     Status forgotten = co_await forget(admin, request, *name);
@@ -270,6 +283,9 @@ Answer remove_partitioned(Admin& admin, HttpRequest& request) {
   }
   Status deleted =
       co_await admin.broker.delete_partitioned_topic(*name, request.query_flag("force", false));
+  if (deleted.is(ErrorCode::PreconditionFailed)) {
+    co_return Status::PreconditionFailed("Topic has active producers/subscriptions");
+  }
   if (!deleted) co_return deleted;
   Status forgotten = co_await forget(admin, request, *name);
   if (!forgotten) co_return forgotten;

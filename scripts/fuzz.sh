@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzzers
-for target in build/fuzz/tests/fuzz/*_fuzz; do
+cmake --build --preset fuzz --target fuzz_targets
+for target in build/fuzz/tests/fuzz/fuzz_*; do
   corpus=build/fuzz/corpus/$(basename "$target")
   mkdir -p "$corpus"
   echo "== $(basename "$target")"

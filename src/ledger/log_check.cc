@@ -64,7 +64,8 @@ class Checker {
     const auto trailer =
         log_format::decode_trailer(tail.span().subspan(4096 - log_format::kTrailer), file->header);
     if (!trailer) {
-      report_.notes.push_back(fmt::format("{}: no footer; the next start scans it and writes one", name));
+      report_.notes.push_back(
+          fmt::format("{}: no footer; the next start scans it and writes one", name));
       return check_unsealed(*file);
     }
     return check_sealed(*file, *trailer);
@@ -87,7 +88,8 @@ class Checker {
     // Block by block where the blocks are known: each begins with a record.
     std::vector<std::uint64_t> begins;
     if (index) {
-      for (std::uint32_t i = 0; i < index->blocks.size(); ++i) begins.push_back(index->block_begin(i));
+      for (std::uint32_t i = 0; i < index->blocks.size(); ++i)
+        begins.push_back(index->block_begin(i));
     } else {
       begins.push_back(log_format::kDataStart);
     }
@@ -102,8 +104,9 @@ class Checker {
       for (const IndexPoint& point : index->points) counted += point.count;
       // Ledgers that were deleted before the segment was sealed are not in its footer.
       if (counted > report_.entries - entries_before) {
-        damage(file.name, parts_at, fmt::format("the footer counts {} entries, the segment has {}", counted,
-                                                report_.entries - entries_before));
+        damage(file.name, parts_at,
+               fmt::format("the footer counts {} entries, the segment has {}", counted,
+                           report_.entries - entries_before));
       }
     }
     return Status::ok();
@@ -111,29 +114,29 @@ class Checker {
 
   Status check_range(const SegmentFile& file, std::uint64_t begin, std::uint64_t end) {
     if (begin == end) return Status::ok();
-    AlignedMemory memory(static_cast<std::size_t>(end - begin));
-    GM_RETURN_IF_ERROR(read_exactly(*file.file, begin, memory.span()));
-    RecordWalk walk(memory.span(), begin, log_format::seed_of_salt(file.header.salt), file.header.alignment);
+    FileWindow window(*file.file);
+    RecordWalk walk(window, begin, end, log_format::seed_of_salt(file.header.salt),
+                    file.header.alignment);
     for (auto step = walk.next(); step != RecordWalk::Step::End;) {
       if (step == RecordWalk::Step::Bad) {
         const std::uint64_t from = walk.offset();
         step = walk.resync();
         damage(file.name, from,
-               fmt::format("a record's header is damaged; {} bytes cannot be read", walk.offset() - from));
+               fmt::format("a record's header is damaged; {} bytes cannot be read",
+                           walk.offset() - from));
         continue;
       }
       count(file, walk);
       step = walk.next();
     }
-    return Status::ok();
+    return walk.error();
   }
 
   // Up to the end of what looks written; what a torn flush left is no damage.
   Status check_unsealed(const SegmentFile& file) {
-    AlignedMemory memory(static_cast<std::size_t>(file.header.segment_bytes - log_format::kDataStart));
-    GM_RETURN_IF_ERROR(read_exactly(*file.file, log_format::kDataStart, memory.span()));
-    RecordWalk walk(memory.span(), log_format::kDataStart, log_format::seed_of_salt(file.header.salt),
-                    file.header.alignment);
+    FileWindow window(*file.file);
+    RecordWalk walk(window, log_format::kDataStart, file.header.segment_bytes,
+                    log_format::seed_of_salt(file.header.salt), file.header.alignment);
     auto step = walk.next();
     while (step == RecordWalk::Step::Record && walk.payload_valid()) {
       count(file, walk);
@@ -146,20 +149,22 @@ class Checker {
       if (step == RecordWalk::Step::End) break;
       if (walk.header().batch * log_format::kSector > stopped) {
         damage(file.name, stopped,
-               fmt::format("a record is damaged; the next that can be read is at offset {}", walk.offset()));
+               fmt::format("a record is damaged; the next that can be read is at offset {}",
+                           walk.offset()));
         while (step == RecordWalk::Step::Record) {
           count(file, walk);
           step = walk.next();
         }
-        return Status::ok();
+        return walk.error();
       }
       torn = true;
     }
     if (torn) {
-      report_.notes.push_back(fmt::format(
-          "{} offset {}: a flush was cut off by a crash; the next start drops the rest", file.name, stopped));
+      report_.notes.push_back(
+          fmt::format("{} offset {}: a flush was cut off by a crash; the next start drops the rest",
+                      file.name, stopped));
     }
-    return Status::ok();
+    return walk.error();
   }
 
   void count(const SegmentFile& file, const RecordWalk& walk) {
@@ -170,8 +175,10 @@ class Checker {
     if (walk.payload_valid()) return;
     damage(file.name, walk.offset(),
            header.kind == Kind::Entry
-               ? fmt::format("the payload of entry {} of ledger {} is damaged", header.entry, header.ledger)
-               : fmt::format("the payload of a record of kind {} is damaged", static_cast<int>(header.kind)));
+               ? fmt::format("the payload of entry {} of ledger {} is damaged", header.entry,
+                             header.ledger)
+               : fmt::format("the payload of a record of kind {} is damaged",
+                             static_cast<int>(header.kind)));
   }
 
   LogFolder& folder_;

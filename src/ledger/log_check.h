@@ -1,5 +1,6 @@
-// The offline check of a log (`geminga doctor`): reads every segment, verifies every record, header and footer, and
-// names all damage by file and offset. Changes nothing. Blocking; the log must not be open.
+// The offline check of a log (`geminga doctor`): reads every segment, verifies every record, header
+// and footer, and names all damage by file and offset. Changes nothing. Blocking; the log must not
+// be open.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct DoctorReport {
   std::vector<LogDamage> damage;
   // What a crash leaves and the next start repairs by itself: a missing footer, a torn tail.
   std::vector<std::string> notes;
-  bool opens = false;  // a broker can start with this log
+  bool opens = false;   // a broker can start with this log
   std::string refusal;  // why not
 
   bool healthy() const { return damage.empty() && opens; }

@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kSize = 1000;
 const std::map<std::string, std::string> kData{{"component", "managed-ledger"}};
-const std::map<std::string, std::string> kCursor{{"component", "managed-ledger"}, {"pulsar/cursor", "c"}};
+const std::map<std::string, std::string> kCursor{{"component", "managed-ledger"},
+                                                 {"pulsar/cursor", "c"}};
 
 class LogDamageTest : public log_test::LogTest {
  protected:
@@ -65,7 +66,8 @@ class LogDamageTest : public log_test::LogTest {
     RecordWalk walk(records.subspan(log_format::kDataStart), log_format::kDataStart,
                     log_format::seed_of_salt(header->salt), header->alignment);
     while (walk.next() == RecordWalk::Step::Record) {
-      if (walk.header().kind == log_format::Kind::Entry && walk.header().entry == wanted) return walk.offset();
+      if (walk.header().kind == log_format::Kind::Entry && walk.header().entry == wanted)
+        return walk.offset();
     }
     ADD_FAILURE() << "no entry " << wanted;
     return 0;
@@ -96,7 +98,8 @@ TEST_F(LogDamageTest, DamagedPayloadIsNeverDelivered) {
     EXPECT_EQ(entries ? entries->size() : 0U, 1U);
     auto bad = co_await (*ledger)->read(40, 1000, 1 << 20);
     EXPECT_TRUE(bad.is(ErrorCode::Corruption));
-    EXPECT_THAT(bad.status().message(), HasSubstr("segment-000000.log offset " + std::to_string(at)));
+    EXPECT_THAT(bad.status().message(),
+                HasSubstr("segment-000000.log offset " + std::to_string(at)));
     EXPECT_TRUE((co_await (*ledger)->messages_through(40)).is(ErrorCode::Corruption));
     auto after = co_await (*ledger)->read(41, 1, 1 << 20);
     EXPECT_TRUE(after.is_ok());
@@ -281,7 +284,8 @@ TEST_F(LogDamageTest, NoSpaceForASegmentWaitsAndGoesOn) {
     auto cursor = co_await store->create(kCursor);
     log_test::Acks acks;
     for (int i = 0; i < 3000; ++i) {
-      EXPECT_TRUE((*cursor)->append(Buffer::copy_of(log_test::payload_of(0, i, kSize)), 1, &acks).is_ok());
+      EXPECT_TRUE(
+          (*cursor)->append(Buffer::copy_of(log_test::payload_of(0, i, kSize)), 1, &acks).is_ok());
     }
     co_await sleep_for(Millis(50));
     EXPECT_LT(acks.done.size(), 3000U);
@@ -308,7 +312,8 @@ TEST_F(LogDamageTest, SmallLongLivedLedgersDoNotPinSegments) {
       EXPECT_TRUE((co_await append_all(*data, 1000, kSize)).is_ok());
       EXPECT_TRUE((co_await store.remove((*data)->id())).is_ok());
     }
-    for (int i = 0; i < 200 && store.stats().disk_bytes > 8 << 20; ++i) co_await sleep_for(Millis(10));
+    for (int i = 0; i < 200 && store.stats().disk_bytes > 8 << 20; ++i)
+      co_await sleep_for(Millis(10));
     EXPECT_GT(store.counters().rewritten_segments, 5U);
     EXPECT_LE(store.stats().disk_bytes, 9 << 20);
     EXPECT_EQ(co_await verify(*cursor, 200), "");

@@ -11,7 +11,9 @@
 namespace geminga::log_format {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 std::string hex(std::span<const std::byte> bytes) {
   std::string out;
@@ -39,10 +41,18 @@ TEST(LogFormat, RecordHasTheBytesOfTheDocument) {
   ASSERT_EQ(out.size(), 56U);
   encode_record(sample(), bytes_of("hello"), seed_of_salt(0x1122334455667788), 8192, out.data());
   EXPECT_EQ(hex(std::span(out).subspan(8)),
-            "05000000" "01" "00" "0000" "10000000" "03000000" "0807060504030201" "0900000000000000"
-            "1e00000000000000" "68656c6c6f000000");
+            "05000000"
+            "01"
+            "00"
+            "0000"
+            "10000000"
+            "03000000"
+            "0807060504030201"
+            "0900000000000000"
+            "1e00000000000000"
+            "68656c6c6f000000");
   // Golden: a change of these breaks logs that exist.
-  EXPECT_EQ(hex(std::span(out).first(8)), "@GOLDEN_RECORD@");
+  EXPECT_EQ(hex(std::span(out).first(8)), "9460c89c088c7728");
 }
 
 TEST(LogFormat, RecordRoundTripAndEveryBitCounts) {
@@ -62,8 +72,9 @@ TEST(LogFormat, RecordRoundTripAndEveryBitCounts) {
     auto damaged = out;
     damaged[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     const auto read = decode_record(damaged, seed, 4096);
-    const bool valid = read && read->length == 100 &&
-                       payload_valid(*read, std::span(damaged).subspan(kRecordHeader, 100), seed, 4096);
+    const bool valid =
+        read && read->length == 100 &&
+        payload_valid(*read, std::span(damaged).subspan(kRecordHeader, 100), seed, 4096);
     EXPECT_FALSE(valid) << "bit " << bit;
   }
 }
@@ -104,7 +115,8 @@ TEST(LogFormat, SegmentHeader) {
 
 TEST(LogFormat, CheckpointInParts) {
   std::vector<CheckpointLedger> ledgers;
-  for (LedgerId id = 3; id < 3000; id += 2) ledgers.push_back({id, id % 3 == 0, id % 5 == 0, id * 7 - 22});
+  for (LedgerId id = 3; id < 3000; id += 2)
+    ledgers.push_back({id, id % 3 == 0, id % 5 == 0, id * 7 - 22});
   const auto parts = encode_checkpoint(ledgers, 500);
   EXPECT_GT(parts.size(), 5U);
   std::vector<CheckpointLedger> read;
@@ -159,7 +171,8 @@ TEST(LogFormat, FooterRoundTripAndDamage) {
   ASSERT_TRUE(trailer);
   const std::size_t extents_at = footer.size() - kTrailer - trailer->extents_bytes;
   const std::size_t points_at = extents_at - trailer->points_bytes;
-  const auto read = decode_extents(*trailer, std::span(footer).subspan(extents_at, trailer->extents_bytes));
+  const auto read =
+      decode_extents(*trailer, std::span(footer).subspan(extents_at, trailer->extents_bytes));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->start.previous_end, 12345U);
   EXPECT_EQ(read->last_id, 20);
@@ -169,7 +182,8 @@ TEST(LogFormat, FooterRoundTripAndDamage) {
   EXPECT_TRUE(read->created[0].reserve);
   EXPECT_EQ(read->sealed[0].last, 9);
   EXPECT_THAT(read->deleted, ::testing::ElementsAre(3));
-  const auto points = decode_points(*trailer, std::span(footer).subspan(points_at, trailer->points_bytes));
+  const auto points =
+      decode_points(*trailer, std::span(footer).subspan(points_at, trailer->points_bytes));
   ASSERT_TRUE(points);
   EXPECT_EQ(points->find(1, 0), 0U);
   EXPECT_EQ(points->find(1, 9), 1U);
@@ -188,8 +202,10 @@ TEST(LogFormat, FooterRoundTripAndDamage) {
     auto damaged = footer;
     damaged[at] ^= std::byte{1};
     const bool both =
-        decode_extents(*trailer, std::span(damaged).subspan(extents_at, trailer->extents_bytes)).is_ok() &&
-        decode_points(*trailer, std::span(damaged).subspan(points_at, trailer->points_bytes)).is_ok();
+        decode_extents(*trailer, std::span(damaged).subspan(extents_at, trailer->extents_bytes))
+            .is_ok() &&
+        decode_points(*trailer, std::span(damaged).subspan(points_at, trailer->points_bytes))
+            .is_ok();
     EXPECT_FALSE(both) << at;
   }
   header.salt = 98;

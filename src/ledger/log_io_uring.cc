@@ -1,5 +1,6 @@
-// io_uring: requests are handed to the kernel on the shard, and an eventfd in the shard's event loop tells of
-// completions, so that a flush costs no thread switch of ours. A durable write is one request with RWF_DSYNC.
+// io_uring: requests are handed to the kernel on the shard, and an eventfd in the shard's event
+// loop tells of completions, so that a flush costs no thread switch of ours. A durable write is one
+// request with RWF_DSYNC.
 #include <fmt/format.h>
 #include <liburing.h>
 #include <sys/eventfd.h>
@@ -52,7 +53,8 @@ class UringLogIo final : public LogIo {
     events_.assign(fd);
     const int registered = io_uring_register_eventfd(&ring_, fd);
     if (registered != 0) {
-      return Status::Unsupported(fmt::format("io_uring with eventfd: {}", std::strerror(-registered)));
+      return Status::Unsupported(
+          fmt::format("io_uring with eventfd: {}", std::strerror(-registered)));
     }
     wait();
     return Status::ok();
@@ -60,8 +62,8 @@ class UringLogIo final : public LogIo {
 
   std::string_view name() const override { return "io_uring"; }
 
-  void write(std::shared_ptr<LogFile> file, std::uint64_t offset, std::vector<IoSlice> slices, bool sync,
-             Done done) override {
+  void write(std::shared_ptr<LogFile> file, std::uint64_t offset, std::vector<IoSlice> slices,
+             bool sync, Done done) override {
     auto request = std::make_unique<Request>();
     request->writes = true;
     request->sync = sync;
@@ -78,7 +80,9 @@ class UringLogIo final : public LogIo {
     start(std::move(request), std::move(file), offset, std::move(done));
   }
 
-  void call(UniqueFunction<Status()> work, Done done) override { worker_.run(std::move(work), std::move(done)); }
+  void call(UniqueFunction<Status()> work, Done done) override {
+    worker_.run(std::move(work), std::move(done));
+  }
 
  private:
   struct Request {
@@ -88,13 +92,14 @@ class UringLogIo final : public LogIo {
     std::size_t next = 0;  // the vector to go on with
     bool writes = false;
     bool sync = false;
-    bool syncing = false;        // this request is the sync behind a write
-    bool sync_behind = false;    // a part was written without RWF_DSYNC
+    bool syncing = false;      // this request is the sync behind a write
+    bool sync_behind = false;  // a part was written without RWF_DSYNC
     Done done;
   };
   static constexpr std::size_t kMaxVectors = 1024;
 
-  void start(std::unique_ptr<Request> request, std::shared_ptr<LogFile> file, std::uint64_t offset, Done done) {
+  void start(std::unique_ptr<Request> request, std::shared_ptr<LogFile> file, std::uint64_t offset,
+             Done done) {
     request->file = std::move(file);
     request->offset = offset;
     request->done = std::move(done);
@@ -134,7 +139,8 @@ class UringLogIo final : public LogIo {
     const int flags = request.writes && request.sync && last && dsync_ ? RWF_DSYNC : 0;
     if (request.writes && request.sync && flags == 0) request.sync_behind = true;
     if (request.writes) {
-      io_uring_prep_writev2(&sqe, fd, request.vectors.data() + request.next, count, request.offset, flags);
+      io_uring_prep_writev2(&sqe, fd, request.vectors.data() + request.next, count, request.offset,
+                            flags);
     } else {
       io_uring_prep_readv(&sqe, fd, request.vectors.data() + request.next, count, request.offset);
     }
@@ -175,8 +181,10 @@ class UringLogIo final : public LogIo {
     if (result < 0) {
       const std::string text =
           fmt::format("cannot {} {} at {}: {}",
-                      request->syncing ? "sync" : request->writes ? "write" : "read", request->file->path(),
-                      request->offset, std::strerror(-result));
+                      request->syncing  ? "sync"
+                      : request->writes ? "write"
+                                        : "read",
+                      request->file->path(), request->offset, std::strerror(-result));
       Done done = std::move(request->done);
       done(result == -ENOSPC || result == -EDQUOT ? Status::DiskFull(text) : Status::Io(text));
       return;

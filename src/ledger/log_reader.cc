@@ -167,7 +167,8 @@ Task<Result<LogReader::Located>> LogReader::locate(std::shared_ptr<LedgerState> 
   co_return Status::Closed(fmt::format("ledger {} keeps moving", ledger->id));
 }
 
-Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(std::shared_ptr<LogSegment> segment) {
+Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(
+    std::shared_ptr<LogSegment> segment) {
   if (segment->index) {
     segments_.used_index(*segment);
     co_return segment->index;
@@ -184,12 +185,13 @@ Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(std::shared_ptr<
   co_return index;
 }
 
-Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::read_index(std::shared_ptr<LogSegment> segment) {
+Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::read_index(
+    std::shared_ptr<LogSegment> segment) {
   const std::uint64_t size = segment->header.segment_bytes;
   AlignedMemory tail(4096);
   GM_CO_RETURN_IF_ERROR(co_await read_file(segment, size - 4096, tail.span()));
-  const auto trailer = log_format::decode_trailer(
-      tail.span().subspan(4096 - log_format::kTrailer), segment->header);
+  const auto trailer =
+      log_format::decode_trailer(tail.span().subspan(4096 - log_format::kTrailer), segment->header);
   if (!trailer) co_return Status::Corruption("the footer is damaged");
   const std::uint64_t points_at =
       size - log_format::kTrailer - trailer->extents_bytes - trailer->points_bytes;
@@ -205,7 +207,8 @@ Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::read_index(std::shared_pt
 }
 
 // From the records: a damaged footer must not make entries unreadable.
-Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::rebuild_index(std::shared_ptr<LogSegment> segment) {
+Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::rebuild_index(
+    std::shared_ptr<LogSegment> segment) {
   GM_CO_ASSIGN_OR_RETURN(auto file, segments_.file(*segment));
   SegmentFile as_file;
   as_file.name = segment_name(segment->slot);

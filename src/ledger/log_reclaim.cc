@@ -59,8 +59,8 @@ Task<void> LogReclaim::loop() {
     busy_ = false;
     if (!status && !stopping_) {
       given_up_.insert(segment->sequence());
-      GM_LOG_ERROR("log {}: {} keeps its space: {}", options_.log_index, segment_name(segment->slot),
-                   status.to_string());
+      GM_LOG_ERROR("log {}: {} keeps its space: {}", options_.log_index,
+                   segment_name(segment->slot), status.to_string());
     }
   }
 }
@@ -71,8 +71,8 @@ std::shared_ptr<LogSegment> LogReclaim::candidate() const {
   for (const auto& [sequence, segment] : segments_.all()) {
     if (sequence >= segments_.floor()) break;
     if (!segment->footed || segment->live_bytes <= 0 || given_up_.contains(sequence)) continue;
-    const double share =
-        static_cast<double>(segment->live_bytes) / static_cast<double>(segment->header.segment_bytes);
+    const double share = static_cast<double>(segment->live_bytes) /
+                         static_cast<double>(segment->header.segment_bytes);
     if (share < best_share) {
       best = segment;
       best_share = share;
@@ -98,12 +98,14 @@ Task<Status> LogReclaim::rewrite(std::shared_ptr<LogSegment> segment) {
     const std::uint64_t bytes = counters_.rewritten_bytes - copied;
     if (bytes == 0) continue;
     GM_CO_RETURN_IF_ERROR(co_await writer_.durable());
-    co_await sleep_for(Millis(bytes * 1000 / std::max<std::size_t>(options_.rewrite_bytes_per_second, 1)));
+    co_await sleep_for(
+        Millis(bytes * 1000 / std::max<std::size_t>(options_.rewrite_bytes_per_second, 1)));
   }
   GM_CO_RETURN_IF_ERROR(co_await writer_.durable());
   switch_over(sequence, moves);
   ++counters_.rewritten_segments;
-  GM_LOG_DEBUG("log {}: moved {} bytes out of {}", options_.log_index, before, segment_name(segment->slot));
+  GM_LOG_DEBUG("log {}: moved {} bytes out of {}", options_.log_index, before,
+               segment_name(segment->slot));
   if (!segment->freed && segment->live_bytes >= before && !met_removed_) {
     co_return Status::Corruption("nothing that lives in it was found");
   }
@@ -116,8 +118,8 @@ Status LogReclaim::copy_block(const LogSegment& segment, const CachedBlock& bloc
   const std::uint64_t sequence = segment.sequence();
   RecordWalk walk({block.data(), block.size}, block.begin, segment.seed, segment.header.alignment);
   const auto damaged = [&] {
-    return Status::Corruption(
-        fmt::format("{} offset {}: a record is damaged", segment_name(segment.slot), walk.offset()));
+    return Status::Corruption(fmt::format("{} offset {}: a record is damaged",
+                                          segment_name(segment.slot), walk.offset()));
   };
   for (auto step = walk.next(); step != RecordWalk::Step::End; step = walk.next()) {
     if (step == RecordWalk::Step::Bad) return damaged();
@@ -145,7 +147,8 @@ Status LogReclaim::copy_block(const LogSegment& segment, const CachedBlock& bloc
       auto& move = moves[header.ledger];
       move.ledger = ledger;
       auto& extents = move.extents;
-      if (extents.empty() || extents.back().segment != to || extents.back().last + 1 != header.entry) {
+      if (extents.empty() || extents.back().segment != to ||
+          extents.back().last + 1 != header.entry) {
         extents.push_back({header.entry, header.entry, to, 0, 0, 0, true});
       }
       extents.back().last = header.entry;

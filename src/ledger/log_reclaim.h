@@ -1,11 +1,11 @@
-// Gives the space of deleted ledgers back while something still lives in their segments: moves what lives into
-// the open segment, after which the old one is free. Needed because ledgers that live long (cursors) share segments
-// with those that do not.
+// Gives the space of deleted ledgers back while something still lives in their segments: moves what
+// lives into the open segment, after which the old one is free. Needed because ledgers that live
+// long (cursors) share segments with those that do not.
 //
-// One segment at a time, the one with the smallest live share below LogStoreOptions::rewrite_below, one block at
-// a time at a bounded rate, so that it never competes with publishing. A crash at any point leaves the old segment as
-// it was; the copies made so far are garbage. Ledgers are switched to the copies once all are durable.
-// On the log's shard only.
+// One segment at a time, the one with the smallest live share below LogStoreOptions::rewrite_below,
+// one block at a time at a bounded rate, so that it never competes with publishing. A crash at any
+// point leaves the old segment as it was; the copies made so far are garbage. Ledgers are switched
+// to the copies once all are durable. On the log's shard only.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -25,7 +25,9 @@ class LogReclaim {
              const LogStoreOptions& options, LogCounters& counters);
 
   // Finds the state of a ledger that exists, or nullptr.
-  void on_lookup(UniqueFunction<std::shared_ptr<LedgerState>(LedgerId)> hook) { lookup_ = std::move(hook); }
+  void on_lookup(UniqueFunction<std::shared_ptr<LedgerState>(LedgerId)> hook) {
+    lookup_ = std::move(hook);
+  }
   void start();
   // Something was deleted: see whether a segment is worth it now.
   void look();

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "ledger/log_io.h"
+#include "ledger/log_scan.h"
 
 namespace geminga {
 
@@ -37,6 +38,7 @@ class Recovery {
     GM_RETURN_IF_ERROR(build_ledgers());
     assign_extents();
     GM_RETURN_IF_ERROR(check_cover());
+    GM_RETURN_IF_ERROR(recount_pieces());
     hand_over();
     return std::move(log_);
   }
@@ -50,6 +52,8 @@ class Recovery {
   Status add_footer(Found& found);
   Status build_ledgers();
   void assign_extents();
+  void add_extent(LedgerState& ledger, const SegmentExtent& extent, std::uint64_t sequence);
+  Status recount_pieces();
   Status check_cover() const;
   void hand_over();
   std::shared_ptr<LedgerState>& ledger(LedgerId id);
@@ -59,12 +63,15 @@ class Recovery {
   const bool read_only_;
   RecoveredLog log_;
   std::map<std::uint64_t, Found> found_;  // by sequence
+  // Extents that are parts of what a footer says, by segment: ledger and first entry.
+  std::map<std::uint64_t, std::vector<std::pair<LedgerId, EntryId>>> recount_;
 };
 
 Status Recovery::read_files() {
   GM_ASSIGN_OR_RETURN(const auto names, folder_.list());
-  // After a kill of the process files, names and headers may be visible that a crash of the machine would still
-  // undo. What is built upon must be durable: names here, headers of free slots and scanned segments below.
+  // After a kill of the process files, names and headers may be visible that a crash of the machine
+  // would still undo. What is built upon must be durable: names here, headers of free slots and
+  // scanned segments below.
   if (!read_only_) GM_RETURN_IF_ERROR(folder_.sync());
   for (const std::string& name : names) {
     if (name.ends_with(".new")) {
@@ -140,7 +147,8 @@ Result<bool> Recovery::read_footer(Found& found) {
   return true;
 }
 
-// A footer that was on its way in a crash may be torn in its points, while what was read of it is whole.
+// A footer that was on its way in a crash may be torn in its points, while what was read of it is
+// whole.
 Status Recovery::check_newest_points() {
   std::size_t left = kNewest;
   for (auto at = found_.rbegin(); at != found_.rend() && left > 0; ++at, --left) {
@@ -262,27 +270,15 @@ Status Recovery::build_ledgers() {
   return Status::ok();
 }
 
-// Ascending by sequence: of two copies the older one is complete (docs/format/log.md, "Ledgers").
+// Ascending by sequence; of an entry that stands in two segments the older copy counts
+// (docs/format/log.md, "Ledgers"). Copies that were given up halfway make extents overlap in any
+// way.
 void Recovery::assign_extents() {
   for (auto& [sequence, found] : found_) {
     if (found.content.empty) continue;
     for (const SegmentExtent& extent : found.content.summary.extents) {
       auto at = log_.ledgers.find(extent.ledger);
-      if (at == log_.ledgers.end()) continue;
-      auto& extents = at->second->extents;
-      const Extent mine{extent.first,         extent.last,         sequence,
-                        extent.payload_bytes, extent.record_bytes, extent.messages_through,
-                        extent.moved};
-      auto after = std::upper_bound(extents.begin(), extents.end(), mine.first,
-                                    [](EntryId e, const Extent& other) { return e < other.first; });
-      // Several older extents, one behind the other, may cover it.
-      EntryId uncovered = mine.first;
-      for (auto at = after == extents.begin() ? after : std::prev(after);
-           at != extents.end() && at->first <= uncovered; ++at) {
-        uncovered = std::max(uncovered, at->last + 1);
-      }
-      const bool covered = uncovered > mine.last;
-      if (!covered) extents.insert(after, mine);
+      if (at != log_.ledgers.end()) add_extent(*at->second, extent, sequence);
     }
     for (const CreatedLedger& created : found.content.summary.created) {
       auto at = log_.ledgers.find(created.ledger);
@@ -291,6 +287,73 @@ void Recovery::assign_extents() {
       at->second->created_bytes = created.record_bytes;
     }
   }
+}
+
+void Recovery::add_extent(LedgerState& ledger, const SegmentExtent& extent,
+                          std::uint64_t sequence) {
+  auto& extents = ledger.extents;
+  std::vector<Extent> pieces;  // what no older extent covers
+  EntryId next = extent.first;
+  const auto piece_until = [&](EntryId end) {
+    if (next >= end) return;
+    pieces.push_back({next, end - 1, sequence, extent.payload_bytes, extent.record_bytes,
+                      extent.messages_through, extent.moved});
+  };
+  for (const Extent& older : extents) {
+    if (older.last < next) continue;
+    if (older.first > extent.last) break;
+    piece_until(older.first);
+    next = older.last + 1;
+  }
+  piece_until(extent.last + 1);
+  for (const Extent& piece : pieces) {
+    if (piece.first != extent.first || piece.last != extent.last) {
+      recount_[sequence].push_back({ledger.id, piece.first});
+    }
+    const auto after =
+        std::upper_bound(extents.begin(), extents.end(), piece.first,
+                         [](EntryId e, const Extent& other) { return e < other.first; });
+    extents.insert(after, piece);
+  }
+}
+
+// The sums of pieces of extents are in the records only.
+Status Recovery::recount_pieces() {
+  for (const auto& [sequence, pieces] : recount_) {
+    std::map<std::pair<LedgerId, EntryId>, Extent*> sums;  // by first entry
+    for (const auto& [id, first] : pieces) {
+      for (Extent& extent : log_.ledgers.at(id)->extents) {
+        if (extent.first != first || extent.segment != sequence) continue;
+        extent.payload_bytes = extent.record_bytes = 0;
+        sums[{id, first}] = &extent;
+      }
+    }
+    Found& found = found_.at(sequence);
+    GM_ASSIGN_OR_RETURN(const auto file, folder_.open(found.file.name, false));
+    FileWindow window(*file);
+    const auto& header = found.file.header;
+    RecordWalk walk(window, log_format::kDataStart, found.content.summary.data_end,
+                    log_format::seed_of_salt(header.salt), header.alignment);
+    auto step = walk.next();
+    for (; step == RecordWalk::Step::Record; step = walk.next()) {
+      if (walk.header().kind != log_format::Kind::Entry) continue;
+      const EntryId entry = walk.header().entry;
+      auto after = sums.upper_bound({walk.header().ledger, entry});
+      if (after == sums.begin()) continue;
+      const auto& [key, extent] = *std::prev(after);
+      if (key.first != walk.header().ledger || entry > extent->last) continue;
+      extent->payload_bytes += walk.header().length;
+      extent->record_bytes += walk.header().bytes();
+      if (entry == extent->last) extent->messages_through = walk.header().messages_through;
+    }
+    GM_RETURN_IF_ERROR(walk.error());
+    if (step == RecordWalk::Step::Bad) {
+      return Status::Corruption(
+          fmt::format("{} offset {}: a record is damaged; 'geminga doctor' lists all damage",
+                      found.file.name, walk.offset()));
+    }
+  }
+  return Status::ok();
 }
 
 Status Recovery::check_cover() const {
@@ -349,7 +412,8 @@ void Recovery::hand_over() {
 
 }  // namespace
 
-Result<RecoveredLog> recover_log(LogFolder& folder, const LogStoreOptions& options, bool read_only) {
+Result<RecoveredLog> recover_log(LogFolder& folder, const LogStoreOptions& options,
+                                 bool read_only) {
   return Recovery(folder, options, read_only).run();
 }
 

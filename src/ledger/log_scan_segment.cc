@@ -14,7 +14,6 @@ using log_format::Kind;
 
 namespace {
 
-constexpr std::size_t kReadChunk = 1 << 20;
 // How far behind the end of a segment's records valid ones are looked for: more than a batch can be
 // long.
 constexpr std::uint64_t kLookBehind = 16 << 20;
@@ -145,16 +144,9 @@ Result<ScannedSegment> scan_segment(const SegmentFile& segment, std::uint64_t kn
   const auto& header = segment.header;
   const std::uint32_t seed = log_format::seed_of_salt(header.salt);
   const std::uint64_t limit = known_end != 0 ? known_end : header.segment_bytes;
-  AlignedMemory memory(static_cast<std::size_t>(limit - log_format::kDataStart));
-  for (std::uint64_t at = 0; at < memory.span().size(); at += kReadChunk) {
-    const auto size = std::min<std::uint64_t>(kReadChunk, memory.span().size() - at);
-    GM_RETURN_IF_ERROR(read_exactly(
-        *segment.file, log_format::kDataStart + at,
-        memory.span().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(size))));
-  }
-
   SummaryBuilder builder;
-  RecordWalk walk(memory.span(), log_format::kDataStart, seed, header.alignment);
+  FileWindow window(*segment.file);
+  RecordWalk walk(window, log_format::kDataStart, limit, seed, header.alignment);
   auto step = walk.next();
   std::uint64_t end = log_format::kDataStart;
   if (step == RecordWalk::Step::Record && walk.header().kind == Kind::Start &&
@@ -172,6 +164,7 @@ Result<ScannedSegment> scan_segment(const SegmentFile& segment, std::uint64_t kn
     end = walk.offset() + walk.header().bytes();
     step = walk.next();
   }
+  GM_RETURN_IF_ERROR(walk.error());
   const std::uint64_t stopped = walk.offset();
   if (known_end != 0) {
     if (log_format::align_up(end, header.alignment) < known_end) {
@@ -192,6 +185,7 @@ Result<ScannedSegment> scan_segment(const SegmentFile& segment, std::uint64_t kn
       }
       step = walk.next();
     }
+    GM_RETURN_IF_ERROR(walk.error());
   }
   if (known_end == 0 && builder.out.checkpoint_parts < builder.out.summary.start.checkpoint_parts) {
     // Torn within the checkpoint at its front: nothing behind it was ever acknowledged.
@@ -203,29 +197,23 @@ Result<ScannedSegment> scan_segment(const SegmentFile& segment, std::uint64_t kn
 
 Result<std::vector<log_format::CheckpointLedger>> read_checkpoint(
     const SegmentFile& segment, const log_format::SegmentStart& start, std::uint64_t data_end) {
-  // The parts stand at the front; how long they are together is not known before.
-  const std::uint32_t seed = log_format::seed_of_salt(segment.header.salt);
+  FileWindow window(*segment.file);
+  RecordWalk walk(window, log_format::kDataStart, data_end,
+                  log_format::seed_of_salt(segment.header.salt), segment.header.alignment);
   std::vector<log_format::CheckpointLedger> ledgers;
-  for (std::uint64_t size = kReadChunk;; size *= 4) {
-    const std::uint64_t bytes = std::min(size, data_end - log_format::kDataStart);
-    AlignedMemory memory(static_cast<std::size_t>(bytes));
-    GM_RETURN_IF_ERROR(read_exactly(*segment.file, log_format::kDataStart, memory.span()));
-    RecordWalk walk(memory.span(), log_format::kDataStart, seed, segment.header.alignment);
-    ledgers.clear();
-    std::uint32_t found = 0;
-    auto step = walk.next();
-    for (; step == RecordWalk::Step::Record && found < start.checkpoint_parts; step = walk.next()) {
-      if (!walk.payload_valid())
-        return damage(segment, walk.offset(), "it is part of the checkpoint");
-      if (walk.header().kind != Kind::Checkpoint) continue;
-      GM_RETURN_IF_ERROR(log_format::decode_checkpoint(walk.payload(), ledgers));
-      ++found;
-    }
-    if (found == start.checkpoint_parts) return ledgers;
-    if (bytes == data_end - log_format::kDataStart) {
-      return damage(segment, walk.offset(), "the checkpoint is not complete");
-    }
+  std::uint32_t found = 0;
+  while (found < start.checkpoint_parts && walk.next() == RecordWalk::Step::Record) {
+    if (!walk.payload_valid())
+      return damage(segment, walk.offset(), "it is part of the checkpoint");
+    if (walk.header().kind != Kind::Checkpoint) continue;
+    GM_RETURN_IF_ERROR(log_format::decode_checkpoint(walk.payload(), ledgers));
+    ++found;
   }
+  GM_RETURN_IF_ERROR(walk.error());
+  if (found < start.checkpoint_parts) {
+    return damage(segment, walk.offset(), "the checkpoint is not complete");
+  }
+  return ledgers;
 }
 
 }  // namespace geminga

@@ -272,8 +272,9 @@ void LogSegments::maybe_free(LogSegment& segment) {
   if (on_free_) on_free_(segment);
   segment.file.reset();
   ++freeing_;
-  // The slot says so itself before it is used again or goes, one after the other in the order of freeing: so
-  // what recovery still finds of an old segment is never older than copies of it (docs/format/log.md, "Ledgers").
+  // The slot says so itself before it is used again or goes, one after the other in the order of
+  // freeing: so what recovery still finds of an old segment is never older than copies of it
+  // (docs/format/log.md, "Ledgers").
   log_format::SegmentHeader mark = segment.header;
   mark.sequence = 0;
   mark.written_ms = now_ms();
@@ -283,8 +284,8 @@ void LogSegments::maybe_free(LogSegment& segment) {
         return write_segment_header(*file, mark);
       },
       [this, alive = alive_, slot = segment.slot,
-       fits = mark.segment_bytes == options_.segment_bytes && mark.alignment == folder_.alignment()](
-          const Status& status) {
+       fits = mark.segment_bytes == options_.segment_bytes &&
+              mark.alignment == folder_.alignment()](const Status& status) {
         if (*alive) marked_free(slot, fits, status);
       });
 }
@@ -293,7 +294,8 @@ void LogSegments::marked_free(std::uint32_t slot, bool fits, const Status& statu
   --freeing_;
   if (!status) {
     // Its space comes back with the next start.
-    GM_LOG_WARN("log {}: {} is not marked free: {}", options_.log_index, segment_name(slot), status.to_string());
+    GM_LOG_WARN("log {}: {} is not marked free: {}", options_.log_index, segment_name(slot),
+                status.to_string());
     return;
   }
   if (fits) {

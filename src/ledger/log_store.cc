@@ -52,7 +52,8 @@ LogStore::LogStore(Shard& shard, MemoryBudget& budget, LogStoreOptions options,
              counters_),
       reader_(shard, *io, segments_, cache_, options_, counters_),
       writer_(shard, *io, segments_, cache_, options_, counters_),
-      reclaim_(std::make_unique<LogReclaim>(shard, segments_, reader_, writer_, options_, counters_)),
+      reclaim_(
+          std::make_unique<LogReclaim>(shard, segments_, reader_, writer_, options_, counters_)),
       io_(std::move(io)) {
   reader_.on_lookup([this](LedgerId id) { return find(id); });
   reclaim_->on_lookup([this](LedgerId id) { return find(id); });

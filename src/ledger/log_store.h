@@ -9,8 +9,9 @@
 //   read <- LogCache <- LogReader (cold blocks, read-ahead)       recover_log: what was there at
 //   the start
 //
-// On its shard only, from open_log_store() to close(), without which it must not be destroyed while the shard runs. Errors of the disk while writing stop the
-// log: everything pending fails, reads go on, and a restart recovers what is durable.
+// On its shard only, from open_log_store() to close(), without which it must not be destroyed while
+// the shard runs. Errors of the disk while writing stop the log: everything pending fails, reads go
+// on, and a restart recovers what is durable.
 #pragma once
 
 #include <memory>

@@ -100,7 +100,8 @@ EntryId LogWriter::add_entry(const std::shared_ptr<LedgerState>& ledger,
 
 void LogWriter::begin_moves(std::uint64_t sequence) {
   moves_from_ = log_format::source_of(sequence);
-  // Extents of copies never cover two sources: recovery weighs them against what is left of one source.
+  // Extents of copies never cover two sources: recovery weighs them against what is left of one
+  // source.
   split_moved_ = true;
 }
 
@@ -138,7 +139,8 @@ std::uint64_t LogWriter::add_event(Kind kind, const LedgerState& ledger,
   return add_event(header, ledger.reserve, payload);
 }
 
-std::uint64_t LogWriter::add_moved_created(const LedgerState& ledger, std::span<const std::byte> payload) {
+std::uint64_t LogWriter::add_moved_created(const LedgerState& ledger,
+                                           std::span<const std::byte> payload) {
   RecordHeader header;
   header.kind = Kind::Created;
   header.source = moves_from_;

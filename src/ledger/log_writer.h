@@ -50,7 +50,8 @@ class LogWriter final : public Deferred {
   // What happened to a ledger: Created, Sealed or Deleted. Gives the segment.
   std::uint64_t add_event(log_format::Kind kind, const LedgerState& ledger,
                           std::span<const std::byte> payload);
-  // Copies of what stands in an older segment, whose sequence is given first. Each gives the segment it went to.
+  // Copies of what stands in an older segment, whose sequence is given first. Each gives the
+  // segment it went to.
   void begin_moves(std::uint64_t sequence);
   std::uint64_t add_moved_entry(const std::shared_ptr<LedgerState>& ledger,
                                 const log_format::RecordHeader& header,

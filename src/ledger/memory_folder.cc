@@ -57,7 +57,8 @@ std::size_t MemoryBytes::read(std::uint64_t offset, std::span<std::byte> into) c
 
 class MemoryFile final : public LogFile {
  public:
-  MemoryFile(std::shared_ptr<MemoryFolder> folder, std::shared_ptr<MemoryFolder::Inode> inode, std::string name)
+  MemoryFile(std::shared_ptr<MemoryFolder> folder, std::shared_ptr<MemoryFolder::Inode> inode,
+             std::string name)
       : folder_(std::move(folder)), inode_(std::move(inode)), name_(std::move(name)) {}
 
   Status write(std::uint64_t offset, std::span<const IoSlice> slices, bool sync) override {
@@ -105,12 +106,14 @@ std::size_t MemoryFolder::record(FileEvent event) {
   return 0;
 }
 
-std::size_t MemoryFolder::begin_write(LogFile& file, std::uint64_t offset, std::span<const IoSlice> slices) {
+std::size_t MemoryFolder::begin_write(LogFile& file, std::uint64_t offset,
+                                      std::span<const IoSlice> slices) {
   FileEvent event;
   event.kind = FileEvent::Kind::WriteBegins;
   event.file = static_cast<MemoryFile&>(file).inode().id;
   event.offset = offset;
-  for (const IoSlice& slice : slices) event.data.insert(event.data.end(), slice.data, slice.data + slice.size);
+  for (const IoSlice& slice : slices)
+    event.data.insert(event.data.end(), slice.data, slice.data + slice.size);
   return record(std::move(event));
 }
 
@@ -139,10 +142,12 @@ Result<std::shared_ptr<LogFile>> MemoryFolder::open(const std::string& name, boo
   GM_RETURN_IF_ERROR(fault("open", name));
   auto found = names_.find(name);
   if (found == names_.end()) return Status::NotFound("cannot open " + name);
-  return std::shared_ptr<LogFile>(std::make_shared<MemoryFile>(shared_from_this(), found->second, name));
+  return std::shared_ptr<LogFile>(
+      std::make_shared<MemoryFile>(shared_from_this(), found->second, name));
 }
 
-Result<std::shared_ptr<LogFile>> MemoryFolder::create(const std::string& name, std::uint64_t bytes) {
+Result<std::shared_ptr<LogFile>> MemoryFolder::create(const std::string& name,
+                                                      std::uint64_t bytes) {
   GM_RETURN_IF_ERROR(fault("create", name));
   if (bytes > free_bytes_) return Status::DiskFull("no space left for " + name);
   free_bytes_ -= bytes;
@@ -201,7 +206,8 @@ MemoryBytes* MemoryFolder::bytes_of(const std::string& name) {
 namespace {
 
 // Lets the write arrive as the choice says.
-void arrive(MemoryBytes& bytes, const FileEvent& write, CrashChoice choice, std::mt19937_64& random) {
+void arrive(MemoryBytes& bytes, const FileEvent& write, CrashChoice choice,
+            std::mt19937_64& random) {
   if (choice.mode == CrashChoice::Mode::Nothing) return;
   const std::uint64_t kind = random() % 4;  // of a torn one: all, none, a front part, any sectors
   const bool whole = choice.mode == CrashChoice::Mode::Everything || kind == 0;
@@ -222,13 +228,15 @@ void arrive(MemoryBytes& bytes, const FileEvent& write, CrashChoice choice, std:
 
 }  // namespace
 
-std::shared_ptr<MemoryFolder> MemoryFolder::after_crash(const std::vector<FileEvent>& trace, std::size_t events,
-                                                        CrashChoice choice, const MemoryFolder* base) {
+std::shared_ptr<MemoryFolder> MemoryFolder::after_crash(const std::vector<FileEvent>& trace,
+                                                        std::size_t events, CrashChoice choice,
+                                                        const MemoryFolder* base) {
   std::mt19937_64 random(choice.seed);
   auto folder = make();
   std::map<int, std::shared_ptr<Inode>> inodes;
   if (base != nullptr) inodes = folder->copy_names_from(*base);
-  std::map<int, std::vector<std::size_t>> ended;  // writes that have ended and are not durable, by file
+  std::map<int, std::vector<std::size_t>>
+      ended;  // writes that have ended and are not durable, by file
   std::set<std::size_t> running;
   std::vector<std::size_t> names;  // changes of names that are not durable
   const auto apply_name = [&](const FileEvent& event) {
@@ -277,20 +285,23 @@ std::shared_ptr<MemoryFolder> MemoryFolder::after_crash(const std::vector<FileEv
     }
   }
   for (const auto& [file, begins] : ended) {
-    for (const std::size_t begin : begins) arrive(inodes[file]->bytes, trace[begin], choice, random);
+    for (const std::size_t begin : begins)
+      arrive(inodes[file]->bytes, trace[begin], choice, random);
   }
   for (const std::size_t begin : running) {
     arrive(inodes[trace[begin].file]->bytes, trace[begin], choice, random);
   }
   std::size_t arrived = 0;
   if (choice.mode == CrashChoice::Mode::Everything) arrived = names.size();
-  if (choice.mode == CrashChoice::Mode::Torn) arrived = static_cast<std::size_t>(random() % (names.size() + 1));
+  if (choice.mode == CrashChoice::Mode::Torn)
+    arrived = static_cast<std::size_t>(random() % (names.size() + 1));
   for (std::size_t i = 0; i < arrived; ++i) apply_name(trace[names[i]]);
   for (const auto& [id, inode] : inodes) folder->next_id_ = std::max(folder->next_id_, id + 1);
   return folder;
 }
 
-std::map<int, std::shared_ptr<MemoryFolder::Inode>> MemoryFolder::copy_names_from(const MemoryFolder& other) {
+std::map<int, std::shared_ptr<MemoryFolder::Inode>> MemoryFolder::copy_names_from(
+    const MemoryFolder& other) {
   std::map<int, std::shared_ptr<Inode>> inodes;
   for (const auto& [name, inode] : other.names_) {
     auto& copy = inodes[inode->id];
@@ -308,7 +319,8 @@ std::shared_ptr<MemoryFolder> MemoryFolder::copy() const {
   return folder;
 }
 
-std::shared_ptr<MemoryFolder> MemoryFolder::after_kill(const std::vector<FileEvent>& trace, std::size_t events) {
+std::shared_ptr<MemoryFolder> MemoryFolder::after_kill(const std::vector<FileEvent>& trace,
+                                                       std::size_t events) {
   auto folder = after_crash(trace, events, {CrashChoice::Mode::Everything, 0});
   folder->trace_.assign(trace.begin(), trace.begin() + static_cast<std::ptrdiff_t>(events));
   std::set<std::size_t> running;

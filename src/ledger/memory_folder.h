@@ -1,11 +1,11 @@
-// A LogFolder in memory that remembers what was synced and can fail on demand: for the tests of the log. It records
-// every call that changes something, and makes the folder anew as a crash at any point of the record
-// could have left it.
+// A LogFolder in memory that remembers what was synced and can fail on demand: for the tests of the
+// log. It records every call that changes something, and makes the folder anew as a crash at any
+// point of the record could have left it.
 //
-// What a crash may do (CrashChoice decides): a write that was not yet followed by a sync of its file, or was still
-// running, arrives whole, not at all, or in any subset of its 512-byte sectors; of the names made, renamed or removed
-// since the last sync of the folder a prefix arrives.
-// One thread at a time.
+// What a crash may do (CrashChoice decides): a write that was not yet followed by a sync of its
+// file, or was still running, arrives whole, not at all, or in any subset of its 512-byte sectors;
+// of the names made, renamed or removed since the last sync of the folder a prefix arrives. One
+// thread at a time.
 #pragma once
 
 #include <array>
@@ -64,14 +64,18 @@ struct CrashChoice {
 
 class MemoryFolder final : public LogFolder, public std::enable_shared_from_this<MemoryFolder> {
  public:
-  static std::shared_ptr<MemoryFolder> make() { return std::shared_ptr<MemoryFolder>(new MemoryFolder()); }
-  // The folder after a crash of the machine behind the first `events` events of `trace`, which began with `base`
-  // (nullptr: an empty folder).
-  static std::shared_ptr<MemoryFolder> after_crash(const std::vector<FileEvent>& trace, std::size_t events,
-                                                   CrashChoice choice, const MemoryFolder* base = nullptr);
-  // The folder after the process died there and the machine went on: everything is visible, and no more
-  // durable than before. It goes on recording behind those events.
-  static std::shared_ptr<MemoryFolder> after_kill(const std::vector<FileEvent>& trace, std::size_t events);
+  static std::shared_ptr<MemoryFolder> make() {
+    return std::shared_ptr<MemoryFolder>(new MemoryFolder());
+  }
+  // The folder after a crash of the machine behind the first `events` events of `trace`, which
+  // began with `base` (nullptr: an empty folder).
+  static std::shared_ptr<MemoryFolder> after_crash(const std::vector<FileEvent>& trace,
+                                                   std::size_t events, CrashChoice choice,
+                                                   const MemoryFolder* base = nullptr);
+  // The folder after the process died there and the machine went on: everything is visible, and no
+  // more durable than before. It goes on recording behind those events.
+  static std::shared_ptr<MemoryFolder> after_kill(const std::vector<FileEvent>& trace,
+                                                  std::size_t events);
   // A folder of its own with the same contents.
   std::shared_ptr<MemoryFolder> copy() const;
 
@@ -89,8 +93,8 @@ class MemoryFolder final : public LogFolder, public std::enable_shared_from_this
   std::vector<FileEvent>& trace() { return trace_; }
   void set_recording(bool on) { recording_ = on; }
   void set_free_bytes(std::uint64_t bytes) { free_bytes_ = bytes; }
-  // Asked before each call that touches a file: "write", "sync", "read", "create", "open", "remove", "rename";
-  // an error is what the call answers.
+  // Asked before each call that touches a file: "write", "sync", "read", "create", "open",
+  // "remove", "rename"; an error is what the call answers.
   void set_fault(UniqueFunction<Status(std::string_view call, const std::string& name)> fault) {
     fault_ = std::move(fault);
   }

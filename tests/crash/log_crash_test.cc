@@ -1,8 +1,9 @@
-// The crash explorer of the log. A random workload runs on files in memory that record every write, sync, rename and
-// deletion, with I/O that overlaps. Then, for every prefix of the record, the files are made anew as a crash there
-// could have left them (nothing of what was not durable, everything, torn and reordered in sectors), the log is opened and
-// compared with what had been acknowledged: every acknowledged entry is there and identical, nothing is invented, the
-// order is kept, ids are not used again. Some of these openings are cut off by a second crash.
+// The crash explorer of the log. A random workload runs on files in memory that record every write,
+// sync, rename and deletion, with I/O that overlaps. Then, for every prefix of the record, the
+// files are made anew as a crash there could have left them (nothing of what was not durable,
+// everything, torn and reordered in sectors), the log is opened and compared with what had been
+// acknowledged: every acknowledged entry is there and identical, nothing is invented, the order is
+// kept, ids are not used again. Some of these openings are cut off by a second crash.
 //
 // The seed is printed; GEMINGA_CRASH_SEED repeats it, GEMINGA_CRASH_ROUNDS runs more workloads.
 #include <gtest/gtest.h>
@@ -27,9 +28,45 @@ std::uint64_t environment(const char* name, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+// The segments of an image and what their records say, for the message of a failure.
+std::string describe(MemoryFolder& folder) {
+  std::string text = "\n";
+  const auto names = folder.list();
+  for (const std::string& name : *names) {
+    auto file = read_segment_file(folder, name, false);
+    text += name + ": ";
+    if (!file) {
+      text += file.status().to_string() + "\n";
+      continue;
+    }
+    text += "sequence " + std::to_string(file->header.sequence);
+    if (file->header.sequence != 0) {
+      auto scanned = scan_segment(*file, 0);
+      if (!scanned) {
+        text += " " + scanned.status().to_string();
+      } else {
+        const SegmentSummary& summary = scanned->summary;
+        text += " end " + std::to_string(summary.data_end) + " previous " +
+                std::to_string(summary.start.previous) + ":" +
+                std::to_string(summary.start.previous_end) + " checkpoint " +
+                std::to_string(summary.start.checkpoint);
+        for (const auto& extent : summary.extents) {
+          text += " " + std::to_string(extent.ledger) + ":" + std::to_string(extent.first) + "-" +
+                  std::to_string(extent.last) + (extent.moved ? "m" : "");
+        }
+        for (const auto& created : summary.created) text += " +" + std::to_string(created.ledger);
+        for (const LedgerId deleted : summary.deleted) text += " -" + std::to_string(deleted);
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 class LogCrash : public ::testing::Test {
  protected:
-  LogCrash() : runtime_(RuntimeOptions{.shards = 1, .memory_limit = 512 << 20, .pin_threads = false}) {
+  LogCrash()
+      : runtime_(RuntimeOptions{.shards = 1, .memory_limit = 512 << 20, .pin_threads = false}) {
     set_log_level(LogLevel::Error);
     runtime_.start();
   }
@@ -39,7 +76,8 @@ class LogCrash : public ::testing::Test {
   auto run(F function) {
     return runtime_.run_and_wait(0, std::move(function));
   }
-  std::string check_log(std::shared_ptr<MemoryFolder> folder, const Expectation& expected, Expectation* seen) {
+  std::string check_log(std::shared_ptr<MemoryFolder> folder, const Expectation& expected,
+                        Expectation* seen) {
     return run([&]() -> Task<std::string> {
       co_return co_await check(runtime_.shard(0), runtime_.memory(), folder, expected, seen);
     });
@@ -57,7 +95,8 @@ class LogCrash : public ::testing::Test {
       store_ = std::move(*opened);
       workload_ = std::make_unique<Workload>(runtime_.shard(0), *store_, *folder_, seed);
       co_await workload_->run(5, 60);
-      for (int i = 0; i < 200 && store_->counters().rewritten_segments == 0; ++i) co_await sleep_for(Millis(5));
+      for (int i = 0; i < 200 && store_->counters().rewritten_segments == 0; ++i)
+        co_await sleep_for(Millis(5));
       counters_ = store_->counters();
       co_await store_->close();
       store_.reset();
@@ -90,13 +129,20 @@ class LogCrash : public ::testing::Test {
     if (at == second.size()) expected = seen;
     for (const auto& [id, ledger] : seen.ledgers) {
       // The ledger that the check itself made; may exist from now on.
-      if (!expected.ledgers.contains(id)) expected.ledgers[id] = {false, -1, ledger.max_last, ledger.life};
+      if (!expected.ledgers.contains(id))
+        expected.ledgers[id] = {false, -1, ledger.max_last, ledger.life};
       // It may have taken the id of one that had been asked for and was lost.
-      if (ledger.life != expected.ledgers[id].life) expected.ledgers[id] = {false, -1, ledger.max_last, ledger.life};
+      if (ledger.life != expected.ledgers[id].life)
+        expected.ledgers[id] = {false, -1, ledger.max_last, ledger.life};
     }
-    wrong = check_log(MemoryFolder::after_crash(second, at, {Mode::Torn, seed + 1}, base.get()), expected, nullptr);
+    const auto again = MemoryFolder::after_crash(second, at, {Mode::Torn, seed + 1}, base.get());
+    const std::string image = describe(*again);
+    wrong = check_log(again, expected, nullptr);
     if (wrong.empty()) return "";
-    return (killed ? "after a kill and a crash behind event " : "after two crashes, the second behind event ") +
+    if (base) wrong += "\nfirst image:" + describe(*base);
+    wrong += "\nsecond image:" + image;
+    return (killed ? "after a kill and a crash behind event "
+                   : "after two crashes, the second behind event ") +
            std::to_string(at) + ": " + wrong;
   }
 
@@ -117,22 +163,25 @@ TEST_F(LogCrash, EveryPrefixOfTheRecordedIo) {
     std::cout << "GEMINGA_CRASH_SEED=" << seed << std::endl;
     record(seed);
     ASSERT_FALSE(HasFailure());
-    std::cout << trace_.size() << " events, " << counters_.appends << " appends, " << counters_.flushes
-              << " flushes, " << counters_.segments_created << " segments made, " << counters_.segments_recycled
-              << " reused, " << counters_.rewritten_segments << " rewritten" << std::endl;
+    std::cout << trace_.size() << " events, " << counters_.appends << " appends, "
+              << counters_.flushes << " flushes, " << counters_.segments_created
+              << " segments made, " << counters_.segments_recycled << " reused, "
+              << counters_.rewritten_segments << " rewritten" << std::endl;
     const std::int64_t began = monotonic_ns();
     for (std::size_t events = 0; events <= trace_.size(); ++events) {
       // Behind the end of a write a crash does the same as before what begins next.
       const Expectation expected = workload_->expect_at(events);
-      std::vector<CrashChoice> choices{{Mode::Torn, seed + events}, {Mode::Torn, seed * 31 + events}};
+      std::vector<CrashChoice> choices{{Mode::Torn, seed + events},
+                                       {Mode::Torn, seed * 31 + events}};
       if (events % 3 == 0) choices.push_back({Mode::Nothing, 0});
       if (events % 3 == 1) choices.push_back({Mode::Everything, 0});
       for (const CrashChoice choice : choices) {
         ++images;
-        const std::string wrong = check_log(MemoryFolder::after_crash(trace_, events, choice), expected, nullptr);
-        ASSERT_EQ(wrong, "") << "crash behind event " << events << " of " << trace_.size() << ", mode "
-                             << static_cast<int>(choice.mode) << ", seed " << choice.seed
-                             << "; GEMINGA_CRASH_SEED=" << seed;
+        const std::string wrong =
+            check_log(MemoryFolder::after_crash(trace_, events, choice), expected, nullptr);
+        ASSERT_EQ(wrong, "") << "crash behind event " << events << " of " << trace_.size()
+                             << ", mode " << static_cast<int>(choice.mode) << ", seed "
+                             << choice.seed << "; GEMINGA_CRASH_SEED=" << seed;
       }
       if (events % 4 == 0) {
         ++images;
@@ -141,7 +190,8 @@ TEST_F(LogCrash, EveryPrefixOfTheRecordedIo) {
                              << "; GEMINGA_CRASH_SEED=" << seed;
       }
     }
-    std::cout << images << " crashes in " << (monotonic_ns() - began) / 1'000'000 << " ms" << std::endl;
+    std::cout << images << " crashes in " << (monotonic_ns() - began) / 1'000'000 << " ms"
+              << std::endl;
   }
 }
 

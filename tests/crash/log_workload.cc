@@ -23,7 +23,8 @@ std::string payload(std::uint64_t life, LedgerId ledger, EntryId entry) {
   std::size_t size = h % 2000;
   if (h % 17 == 0) size = h % 60'000;
   if (h % 101 == 0) size = h % 200'000;
-  std::string text = std::to_string(life) + "/" + std::to_string(ledger) + "/" + std::to_string(entry) + "|";
+  std::string text =
+      std::to_string(life) + "/" + std::to_string(ledger) + "/" + std::to_string(entry) + "|";
   text.resize(std::max(size, text.size()));
   for (std::size_t i = 0; i + 8 <= text.size(); i += 512) {
     text[i + 7] = static_cast<char>('a' + mix(h + i) % 26);
@@ -55,8 +56,8 @@ void Workload::append(Known& ledger, int count) {
   for (int i = 0; i < count; ++i) {
     const auto entry = static_cast<EntryId>(ledger.entries.size());
     ledger.entries.push_back({now(), kNever});
-    const auto id = ledger.handle->append(Buffer::copy_of(payload(life_, ledger.handle->id(), entry)),
-                                          messages(entry), &ledger);
+    const auto id = ledger.handle->append(
+        Buffer::copy_of(payload(life_, ledger.handle->id(), entry)), messages(entry), &ledger);
     if (!id) ledger.entries.pop_back();
   }
 }
@@ -72,7 +73,8 @@ Task<void> Workload::worker(int number, int steps) {
     const std::uint64_t dice = random_() % 100;
     if (cursor || dice < 80) {
       append(*mine.back(), cursor ? 1 : 1 + static_cast<int>(random_() % 12));
-      for (std::uint64_t i = random_() % 6; i > 0; --i) co_await asio::post(shard_.executor(), asio::use_awaitable);
+      for (std::uint64_t i = random_() % 6; i > 0; --i)
+        co_await asio::post(shard_.executor(), asio::use_awaitable);
     } else {
       if (dice < 90) (void)co_await mine.back()->handle->seal();
       Known* next = co_await create(false);
@@ -137,10 +139,12 @@ Task<std::string> check_ledger(std::shared_ptr<Ledger> ledger, LedgerExpectation
   const std::string name = "ledger " + std::to_string(ledger->id());
   const EntryId last = ledger->last_confirmed();
   if (last < expected.min_last) {
-    co_return name + " ends at " + std::to_string(last) + ", acknowledged was " + std::to_string(expected.min_last);
+    co_return name + " ends at " + std::to_string(last) + ", acknowledged was " +
+        std::to_string(expected.min_last);
   }
   if (last > expected.max_last) {
-    co_return name + " ends at " + std::to_string(last) + ", appended was " + std::to_string(expected.max_last);
+    co_return name + " ends at " + std::to_string(last) + ", appended was " +
+        std::to_string(expected.max_last);
   }
   std::int64_t sum = 0;
   std::int64_t bytes = 0;
@@ -150,7 +154,8 @@ Task<std::string> check_ledger(std::shared_ptr<Ledger> ledger, LedgerExpectation
     for (const LedgerEntry& entry : *entries) {
       const std::string where = name + " entry " + std::to_string(next);
       if (entry.id != next) co_return where + ": got " + std::to_string(entry.id);
-      if (entry.data.view() != payload(expected.life, ledger->id(), next)) co_return where + ": other bytes";
+      if (entry.data.view() != payload(expected.life, ledger->id(), next))
+        co_return where + ": other bytes";
       if (entry.messages != messages(next)) co_return where + ": other count of messages";
       sum += entry.messages;
       bytes += static_cast<std::int64_t>(entry.data.size());
@@ -159,7 +164,8 @@ Task<std::string> check_ledger(std::shared_ptr<Ledger> ledger, LedgerExpectation
   }
   if (ledger->messages() != sum) co_return name + ": messages are not the sum";
   if (ledger->bytes() != bytes) {
-    co_return name + ": bytes are " + std::to_string(ledger->bytes()) + ", not the sum " + std::to_string(bytes);
+    co_return name + ": bytes are " + std::to_string(ledger->bytes()) + ", not the sum " +
+        std::to_string(bytes);
   }
   auto through = co_await ledger->messages_through(last);
   if (!through || *through != sum) co_return name + ": messages_through is wrong";
@@ -207,7 +213,8 @@ Task<std::string> check(Shard& shard, MemoryBudget& budget, std::shared_ptr<Memo
     } else {
       const LedgerId id = (*fresh)->id();
       constexpr std::uint64_t kLife = 77;
-      const auto appended = (*fresh)->append(Buffer::copy_of(payload(kLife, id, 0)), messages(0), nullptr);
+      const auto appended =
+          (*fresh)->append(Buffer::copy_of(payload(kLife, id, 0)), messages(0), nullptr);
       if (!appended) wrong = "cannot append: " + appended.status().to_string();
       const Status sealed = co_await (*fresh)->seal();
       if (!sealed) wrong = "cannot append: " + sealed.to_string();

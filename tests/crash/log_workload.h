@@ -1,8 +1,9 @@
 // What the crash explorer does to a log, and what it may expect of it afterwards.
 //
-// A Workload runs random creates, appends, seals and removals on a log and notes, for each, before which event of the
-// recorded I/O it was asked for and before which it was acknowledged. From these, expect_at(n) says what a log that
-// was cut off behind n events must hold, may hold, and must not. All on the log's shard.
+// A Workload runs random creates, appends, seals and removals on a log and notes, for each, before
+// which event of the recorded I/O it was asked for and before which it was acknowledged. From
+// these, expect_at(n) says what a log that was cut off behind n events must hold, may hold, and
+// must not. All on the log's shard.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +78,9 @@ class Workload {
   LedgerId next_id_ = 0;
 };
 
-// Opens the log in `folder`, compares it with what is expected and returns "" or what is wrong. On the way every
-// ledger is opened and read. `seen`, if given, becomes the expectation that this opening justifies for the next.
+// Opens the log in `folder`, compares it with what is expected and returns "" or what is wrong. On
+// the way every ledger is opened and read. `seen`, if given, becomes the expectation that this
+// opening justifies for the next.
 Task<std::string> check(Shard& shard, MemoryBudget& budget, std::shared_ptr<MemoryFolder> folder,
                         Expectation expected, Expectation* seen);
 

@@ -16,8 +16,8 @@ class ShuffledIo final : public LogIo {
 
   std::string_view name() const override { return "shuffled"; }
 
-  void write(std::shared_ptr<LogFile> file, std::uint64_t offset, std::vector<IoSlice> slices, bool sync,
-             Done done) override {
+  void write(std::shared_ptr<LogFile> file, std::uint64_t offset, std::vector<IoSlice> slices,
+             bool sync, Done done) override {
     const std::size_t begin = folder_->begin_write(*file, offset, slices);
     later(turns(), [this, file = std::move(file), begin, sync, done = std::move(done)]() mutable {
       done(folder_->end_write(*file, begin, sync));
@@ -72,7 +72,8 @@ class ShuffledIo final : public LogIo {
 
 }  // namespace
 
-std::unique_ptr<LogIo> make_shuffled_io(Shard& shard, std::shared_ptr<MemoryFolder> folder, std::uint64_t seed) {
+std::unique_ptr<LogIo> make_shuffled_io(Shard& shard, std::shared_ptr<MemoryFolder> folder,
+                                        std::uint64_t seed) {
   return std::make_unique<ShuffledIo>(shard, std::move(folder), seed);
 }
 

@@ -1,6 +1,7 @@
-// A segment file as a broken disk could give it back: whatever the bytes, recovery, the cold-read walk and the offline check
-// end with a value or an error. The input is laid over a valid segment: each 12 bytes of it are an offset (4), a
-// length (1), and a pattern (7) that is written there; so the fuzzer reaches what lies behind checksums.
+// A segment file as a broken disk could give it back: whatever the bytes, recovery, the cold-read
+// walk and the offline check end with a value or an error. The input is laid over a valid segment:
+// each 12 bytes of it are an offset (4), a length (1), and a pattern (7) that is written there; so
+// the fuzzer reaches what lies behind checksums.
 #include <cstdint>
 #include <cstring>
 #include <vector>

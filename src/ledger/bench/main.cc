@@ -1,6 +1,8 @@
-// Measures the log alone: appends by one ledger with a fixed number in flight, on a folder of the disk to be measured.
+// Measures the log alone: appends by one ledger with a fixed number in flight, on a folder of the
+// disk to be measured.
 //   log_bench FOLDER [seconds]
-// For each way of I/O, sizes and depths: appends, bytes and flushes a second, and the latency of an append.
+// For each way of I/O, sizes and depths: appends, bytes and flushes a second, and the latency of an
+// append.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -27,7 +29,8 @@ struct Row {
 // Keeps `depth` appends in flight until the time is up.
 class Load final : public AppendSink, public Deferred {
  public:
-  Load(Shard& shard, std::shared_ptr<Ledger> ledger, std::size_t size, std::size_t depth, double seconds)
+  Load(Shard& shard, std::shared_ptr<Ledger> ledger, std::size_t size, std::size_t depth,
+       double seconds)
       : shard_(shard),
         ledger_(std::move(ledger)),
         entry_(Buffer::copy_of(std::string(size, 'x'))),
@@ -77,7 +80,8 @@ class Load final : public AppendSink, public Deferred {
   Event done_;
 };
 
-Task<void> measure(Shard& shard, MemoryBudget& budget, std::string folder, Row row, double seconds) {
+Task<void> measure(Shard& shard, MemoryBudget& budget, std::string folder, Row row,
+                   double seconds) {
   LogStoreOptions options;
   options.folder = folder;
   options.io = row.io;
@@ -97,11 +101,11 @@ Task<void> measure(Shard& shard, MemoryBudget& budget, std::string folder, Row r
   auto& latency = load.latencies_;
   std::sort(latency.begin(), latency.end());
   const auto count = static_cast<double>(latency.size());
-  fmt::print("{:9} {:8} {:7} {:6} {:10.0f} {:8.1f} {:8.0f} {:9.0f} {:9.0f} {:9.0f}\n", (*store)->io_name(),
-             row.direct ? "direct" : "buffered", row.size, row.depth, count / took,
-             count * static_cast<double>(row.size) / took / 1e6,
-             static_cast<double>(after.flushes - before.flushes) / took, latency[latency.size() / 2],
-             latency[latency.size() * 99 / 100], latency.back());
+  fmt::print("{:9} {:8} {:7} {:6} {:10.0f} {:8.1f} {:8.0f} {:9.0f} {:9.0f} {:9.0f}\n",
+             (*store)->io_name(), row.direct ? "direct" : "buffered", row.size, row.depth,
+             count / took, count * static_cast<double>(row.size) / took / 1e6,
+             static_cast<double>(after.flushes - before.flushes) / took,
+             latency[latency.size() / 2], latency[latency.size() * 99 / 100], latency.back());
   (void)co_await (*store)->remove((*ledger)->id());
   (void)co_await (*store)->close();
 }
@@ -120,15 +124,16 @@ int main(int argc, char** argv) {
   set_log_level(LogLevel::Warn);
   Runtime runtime(RuntimeOptions{.shards = 1, .memory_limit = std::size_t{1} << 30});
   runtime.start();
-  fmt::print("{:9} {:8} {:>7} {:>6} {:>10} {:>8} {:>8} {:>9} {:>9} {:>9}\n", "io", "cache", "bytes", "depth",
-             "appends/s", "MB/s", "flush/s", "p50 us", "p99 us", "max us");
+  fmt::print("{:9} {:8} {:>7} {:>6} {:>10} {:>8} {:>8} {:>9} {:>9} {:>9}\n", "io", "cache", "bytes",
+             "depth", "appends/s", "MB/s", "flush/s", "p50 us", "p99 us", "max us");
   for (const auto& [size, depth] : std::vector<std::pair<std::size_t, std::size_t>>{
            {1024, 1}, {1024, 1000}, {100, 10'000}, {65536, 100}}) {
     for (const LogIoKind io : {LogIoKind::Uring, LogIoKind::Threads}) {
       for (const bool direct : {true, false}) {
         std::filesystem::remove_all(folder);
         runtime.run_and_wait(0, [&, size = size, depth = depth] {
-          return measure(runtime.shard(0), runtime.memory(), folder, {io, direct, size, depth}, seconds);
+          return measure(runtime.shard(0), runtime.memory(), folder, {io, direct, size, depth},
+                         seconds);
         });
       }
     }

@@ -30,7 +30,7 @@ package: build  ## build/package/geminga_*.deb and geminga-*.tar.gz
 	@scripts/package.sh
 
 format:  ## clang-format over all sources
-	@scripts/deps.sh lint
+	@scripts/deps.sh test
 	@git ls-files 'src/*.h' 'src/*.cc' 'tests/*.h' 'tests/*.cc' | xargs clang-format-14 -i
 
 lint:  ## formatting, architecture, clang-tidy

@@ -6,13 +6,13 @@ set -euo pipefail
 build_packages=(
   build-essential cmake ninja-build ccache mold pkg-config
   libboost1.81-dev libboost-json1.81-dev libprotobuf-dev protobuf-compiler librocksdb-dev
-  libfmt-dev libspdlog-dev libcli11-dev libisal-dev liburing-dev libre2-dev
+  libfmt-dev libspdlog-dev libcli11-dev liburing-dev libre2-dev
   libsnappy-dev liblz4-dev libzstd-dev zlib1g-dev libbz2-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev python3 python3-venv python3-pip curl
+  libgtest-dev libgmock-dev python3 python3-venv python3-pip curl clang-format-14
 )
-lint_packages=(clang-format-14 clang-tidy-14)
+lint_packages=(clang-14 clang-tidy-14)
 fuzz_packages=(clang-14 libclang-rt-14-dev)
 
 wanted=("${build_packages[@]}")

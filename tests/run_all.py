@@ -147,7 +147,9 @@ def python_env() -> dict[str, str]:
 
 def step_lint() -> tuple[int, int]:
     passed = failed = 0
-    for command in (["python3", "tests/architecture/check_layers.py", "."],):
+    for command in (["python3", "tests/architecture/check_layers.py", "."],
+                    ["python3", "tests/architecture/check_coroutines.py", "."],
+                    ["scripts/lint.sh", "--formatting"]):
         code, _ = run(command)
         passed += code == 0
         failed += code != 0

@@ -1,12 +1,11 @@
 // Reference-counted bytes.
 //
-// A `Block` is one piece of memory, allocated once, that many `Buffer`s may point into; the last Buffer to
-// go frees it (through its owner's release hook, so that pools and the memory budget hear of it). A Buffer
-// is a view (pointer, length) that keeps its Block alive: copying one copies no bytes. Bytes that were handed
-// out through a Buffer are never written again, with one exception: the owner of a Block may append behind
-// everything handed out so far.
-// The count is atomic: Buffers may be copied and dropped on any thread; one Buffer object belongs to one
-// thread at a time.
+// A `Block` is one piece of memory, allocated once, that many `Buffer`s may point into; the last
+// Buffer to go frees it (through its owner's release hook, so that pools and the memory budget hear
+// of it). A Buffer is a view (pointer, length) that keeps its Block alive: copying one copies no
+// bytes. Bytes that were handed out through a Buffer are never written again, with one exception:
+// the owner of a Block may append behind everything handed out so far. The count is atomic: Buffers
+// may be copied and dropped on any thread; one Buffer object belongs to one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -24,12 +23,12 @@ class Block {
  public:
   using Release = void (*)(Block* block, void* owner);
 
-  // A block of `capacity` bytes on the heap, its reference count 1 (the caller's, to be given to Buffer::adopt
-  // or dropped by unref()). `alignment` is a power of two (4096 for O_DIRECT). `release`, if given, is called
-  // instead of destroy() when the count falls to zero; it must call destroy() or keep the block for reuse
-  // (then reset_refs()).
-  static Block* allocate(std::size_t capacity, std::size_t alignment = 16, Release release = nullptr,
-                         void* owner = nullptr);
+  // A block of `capacity` bytes on the heap, its reference count 1 (the caller's, to be given to
+  // Buffer::adopt or dropped by unref()). `alignment` is a power of two (4096 for O_DIRECT).
+  // `release`, if given, is called instead of destroy() when the count falls to zero; it must call
+  // destroy() or keep the block for reuse (then reset_refs()).
+  static Block* allocate(std::size_t capacity, std::size_t alignment = 16,
+                         Release release = nullptr, void* owner = nullptr);
   static void destroy(Block* block);
 
   std::byte* data() { return data_; }

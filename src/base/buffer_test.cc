@@ -56,7 +56,9 @@ TEST(Status, NamesTheRowOfTheTable) {
 
 TEST(UniqueFunction, HoldsWhatMovesAndDestroysItOnce) {
   auto token = std::make_shared<int>(7);
-  UniqueFunction<int(int)> small = [owned = std::make_unique<int>(1)](int add) { return *owned + add; };
+  UniqueFunction<int(int)> small = [owned = std::make_unique<int>(1)](int add) {
+    return *owned + add;
+  };
   EXPECT_EQ(small(2), 3);
   struct Large {
     std::shared_ptr<int> token;

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli, reflected, init and xorout 0xffffffff), as Pulsar and BookKeeper use it, by ISA-L.
-// crc32c_extend(crc32c(a), b) == crc32c(a followed by b). Any thread.
+// CRC-32C (Castagnoli, reflected, init and xorout 0xffffffff), as Pulsar and BookKeeper use it, by
+// the processor's instruction. crc32c_extend(crc32c(a), b) == crc32c(a followed by b). Any thread.
 #pragma once
 
 #include <cstddef>

@@ -19,9 +19,15 @@ void store_raw(void* to, T value) {
 }
 
 static_assert(std::endian::native == std::endian::little, "written for little-endian machines");
-inline std::uint16_t load_be16(const void* p) { return __builtin_bswap16(load_raw<std::uint16_t>(p)); }
-inline std::uint32_t load_be32(const void* p) { return __builtin_bswap32(load_raw<std::uint32_t>(p)); }
-inline std::uint64_t load_be64(const void* p) { return __builtin_bswap64(load_raw<std::uint64_t>(p)); }
+inline std::uint16_t load_be16(const void* p) {
+  return __builtin_bswap16(load_raw<std::uint16_t>(p));
+}
+inline std::uint32_t load_be32(const void* p) {
+  return __builtin_bswap32(load_raw<std::uint32_t>(p));
+}
+inline std::uint64_t load_be64(const void* p) {
+  return __builtin_bswap64(load_raw<std::uint64_t>(p));
+}
 inline std::uint16_t load_le16(const void* p) { return load_raw<std::uint16_t>(p); }
 inline std::uint32_t load_le32(const void* p) { return load_raw<std::uint32_t>(p); }
 inline std::uint64_t load_le64(const void* p) { return load_raw<std::uint64_t>(p); }

@@ -1,6 +1,6 @@
 // Logging: one line an event on standard error, `2026-01-31T12:00:00.000Z LEVEL text`.
-// GM_LOG_INFO("topic {} loaded in {} ms", name, ms): fmt syntax, arguments evaluated only if the level is on.
-// Never on a path that runs once a message. Any thread.
+// GM_LOG_INFO("topic {} loaded in {} ms", name, ms): fmt syntax, arguments evaluated only if the
+// level is on. Never on a path that runs once a message. Any thread.
 #pragma once
 
 #include <fmt/core.h>
@@ -27,9 +27,9 @@ void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   log_internal::write(level, fmt::format(format, std::forward<Args>(args)...));
 }
 
-#define GM_LOG_AT(level, ...)                                                 \
-  do {                                                                        \
-    if (::geminga::log_enabled(level)) ::geminga::log(level, __VA_ARGS__);    \
+#define GM_LOG_AT(level, ...)                                              \
+  do {                                                                     \
+    if (::geminga::log_enabled(level)) ::geminga::log(level, __VA_ARGS__); \
   } while (false)
 #define GM_LOG_DEBUG(...) GM_LOG_AT(::geminga::LogLevel::Debug, __VA_ARGS__)
 #define GM_LOG_INFO(...) GM_LOG_AT(::geminga::LogLevel::Info, __VA_ARGS__)

@@ -1,5 +1,5 @@
-// Where an entry is: (ledger id, entry id), as in Pulsar message ids. Entry -1 means "before the first entry
-// of that ledger". Values, ordered by ledger, then entry.
+// Where an entry is: (ledger id, entry id), as in Pulsar message ids. Entry -1 means "before the
+// first entry of that ledger". Values, ordered by ledger, then entry.
 #pragma once
 
 #include <compare>

@@ -1,9 +1,9 @@
 // Errors as values.
 //
-// `Status` is OK or an error of the table in errors.inc with a message for people: what was wrong, where,
-// and, where it is known, the next step. `Result<T>` is a T or such an error. Neither throws; asking a
-// failed Result for its value is a programming error and aborts.
-// Values; may be used on any thread.
+// `Status` is OK or an error of the table in errors.inc with a message for people: what was wrong,
+// where, and, where it is known, the next step. `Result<T>` is a T or such an error. Neither
+// throws; asking a failed Result for its value is a programming error and aborts. Values; may be
+// used on any thread.
 #pragma once
 
 #include <cassert>
@@ -23,7 +23,8 @@ enum class ErrorCode : std::uint8_t {
 #undef GEMINGA_ERROR
 };
 
-// The row of errors.inc: its name, the number in pulsar.proto.ServerError, the HTTP status, the text.
+// The row of errors.inc: its name, the number in pulsar.proto.ServerError, the HTTP status, the
+// text.
 struct ErrorInfo {
   std::string_view name;
   int wire_code;
@@ -97,15 +98,13 @@ class [[nodiscard]] Result {
 #define GEMINGA_CONCAT(a, b) GEMINGA_CONCAT_2(a, b)
 
 // Leave the function with the error of `expr` (a Status), if it is one.
-#define GM_RETURN_IF_ERROR(expr)                       \
-  do {                                                 \
-    if (auto gm_status = (expr); !gm_status.is_ok())   \
-      return gm_status;                                \
+#define GM_RETURN_IF_ERROR(expr)                                       \
+  do {                                                                 \
+    if (auto gm_status = (expr); !gm_status.is_ok()) return gm_status; \
   } while (false)
-#define GM_CO_RETURN_IF_ERROR(expr)                    \
-  do {                                                 \
-    if (auto gm_status = (expr); !gm_status.is_ok())   \
-      co_return gm_status;                             \
+#define GM_CO_RETURN_IF_ERROR(expr)                                       \
+  do {                                                                    \
+    if (auto gm_status = (expr); !gm_status.is_ok()) co_return gm_status; \
   } while (false)
 
 // `lhs` = value of `expr` (a Result), or leave the function with its error.

@@ -1,5 +1,5 @@
-// A move-only std::function: holds callables that own things (Buffers, unique_ptrs). Callables of up to 48
-// bytes live inside, larger ones on the heap. Calling an empty one is a programming error.
+// A move-only std::function: holds callables that own things (Buffers, unique_ptrs). Callables of
+// up to 48 bytes live inside, larger ones on the heap. Calling an empty one is a programming error.
 // Values; a function is called on the thread its holder says.
 #pragma once
 
@@ -20,8 +20,9 @@ class UniqueFunction<R(Args...)> {
  public:
   UniqueFunction() = default;
   UniqueFunction(std::nullptr_t) {}
-  template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, UniqueFunction> &&
-                                                    std::is_invocable_r_v<R, std::decay_t<F>&, Args...>>>
+  template <typename F,
+            typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, UniqueFunction> &&
+                                        std::is_invocable_r_v<R, std::decay_t<F>&, Args...>>>
   UniqueFunction(F&& function) {
     using Held = std::decay_t<F>;
     if constexpr (fits<Held>()) {
@@ -62,7 +63,9 @@ class UniqueFunction<R(Args...)> {
   }
   template <typename Held>
   static constexpr Ops inline_ops = {
-      [](void* at, Args&&... args) -> R { return (*static_cast<Held*>(at))(std::forward<Args>(args)...); },
+      [](void* at, Args&&... args) -> R {
+        return (*static_cast<Held*>(at))(std::forward<Args>(args)...);
+      },
       [](void* from, void* to) {
         new (to) Held(std::move(*static_cast<Held*>(from)));
         static_cast<Held*>(from)->~Held();
@@ -70,7 +73,9 @@ class UniqueFunction<R(Args...)> {
       [](void* at) { static_cast<Held*>(at)->~Held(); }};
   template <typename Held>
   static constexpr Ops heap_ops = {
-      [](void* at, Args&&... args) -> R { return (**static_cast<Held**>(at))(std::forward<Args>(args)...); },
+      [](void* at, Args&&... args) -> R {
+        return (**static_cast<Held**>(at))(std::forward<Args>(args)...);
+      },
       [](void* from, void* to) { *static_cast<Held**>(to) = *static_cast<Held**>(from); },
       [](void* at) { delete *static_cast<Held**>(at); }};
 

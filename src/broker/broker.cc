@@ -8,6 +8,7 @@
 #include "base/url_encoding.h"
 #include "broker/broker_metrics.h"
 #include "broker/namespaces.h"
+#include "broker/topic_policies.h"
 #include "broker/topic_shard.h"
 #include "runtime/async.h"
 #include "schema/schema_registry.h"
@@ -102,9 +103,9 @@ Task<Result<bool>> Broker::topic_exists(TopicName name) {
 }
 
 Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
-  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  const Result<NamespacePolicies> policies = co_await policies_of(name);
   if (!policies) co_return policies.status();
-  const NamespacePolicies of_namespace = policies->value_or(NamespacePolicies());
+  const NamespacePolicies& of_namespace = *policies;
 
   TopicSettings settings;
   ManagedLedgerConfig& ledger = settings.ledger;
@@ -131,6 +132,8 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
         of_namespace.max_consumers_per_topic.value_or(config_.max_consumers_per_topic);
     settings.max_subscriptions =
         of_namespace.max_subscriptions_per_topic.value_or(config_.max_subscriptions_per_topic);
+    settings.max_consumers_per_subscription =
+        of_namespace.max_consumers_per_subscription.value_or(0);
     settings.encryption_required =
         of_namespace.encryption_required || config_.encryption_require_on_producer;
   }
@@ -149,16 +152,27 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   co_return settings;
 }
 
+// The topic's own policies over those of its namespace.
+Task<Result<NamespacePolicies>> Broker::policies_of(TopicName name) {
+  const auto of_namespace = co_await namespaces_->policies(std::string(name.ns()));
+  if (!of_namespace) co_return of_namespace.status();
+  NamespacePolicies policies = of_namespace->value_or(NamespacePolicies());
+  if (!config_.topic_level_policies_enabled) co_return policies;
+  const auto own = co_await metadata_.get(topic_policies_key(name));
+  if (!own) co_return own.status();
+  if (own->has_value() && !(*own)->value.empty()) {
+    GM_CO_RETURN_IF_ERROR(
+        overlay_topic_policies(policies, (*own)->value).with_context(topic_policies_key(name)));
+  }
+  co_return policies;
+}
+
 Task<Result<SchemaRules>> Broker::schema_rules(TopicName name) {
-  const auto policies = co_await namespaces_->policies(std::string(name.ns()));
+  const Result<NamespacePolicies> policies = co_await policies_of(name);
   if (!policies) co_return policies.status();
   SchemaRules rules;
-  rules.may_add = config_.is_allow_auto_update_schema_enabled;
-  rules.enforced = config_.is_schema_validation_enforced;
-  if (policies->has_value()) {
-    rules.may_add = rules.may_add && (*policies)->allow_auto_update_schema;
-    rules.enforced = rules.enforced || (*policies)->schema_validation_enforced;
-  }
+  rules.may_add = config_.is_allow_auto_update_schema_enabled && policies->allow_auto_update_schema;
+  rules.enforced = config_.is_schema_validation_enforced || policies->schema_validation_enforced;
   co_return rules;
 }
 

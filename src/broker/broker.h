@@ -22,6 +22,7 @@
 
 namespace geminga {
 
+struct NamespacePolicies;
 class Namespaces;      // tenants, namespaces, policies, partitioned topics (broker/namespaces.h)
 class SchemaRegistry;  // schema/schema_registry.h
 class TopicShard;      // the topics of one shard (broker/topic_shard.h)
@@ -120,6 +121,8 @@ class Broker {
   Task<std::vector<TopicSnapshot>> topic_snapshots();
 
  private:
+  Task<Result<NamespacePolicies>> policies_of(TopicName name);
+
   Runtime& runtime_;
   const BrokerConfig& config_;
   MetadataStore& metadata_;

@@ -78,11 +78,42 @@ Task<Status> PersistentTopic::adopt_cursors() {
   co_return Status::ok();
 }
 
-// Deduplication begins or ends when the topic is loaded next.
 void PersistentTopic::apply(const TopicSettings& settings) {
+  if (closing()) return;
   settings_ = settings;
   producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
-  if (!closing()) ledger_->set_config(settings.ledger);
+  ledger_->set_config(settings.ledger);
+  if (settings.deduplication == (deduplication_ != nullptr)) return;
+  spawn(env_.shard, gate_, [self = shared_from_this()]() -> Task<void> {
+    const Status switched = co_await self->switch_deduplication();
+    if (!switched) {
+      GM_LOG_WARN("{}: switching deduplication: {}", self->name_.full(), switched.to_string());
+    }
+  });
+}
+
+// As the settings want it now.
+Task<Status> PersistentTopic::switch_deduplication() {
+  const auto lock = co_await creating_.lock();
+  const bool wanted = settings_.deduplication;
+  if (wanted == (deduplication_ != nullptr)) co_return Status::ok();
+  if (!wanted) {
+    deduplication_.reset();
+    co_return co_await ledger_->delete_cursor(std::string(Deduplication::kCursor));
+  }
+  auto opened = co_await Deduplication::open(*ledger_);
+  if (!opened) co_return opened.status();
+  deduplication_ = std::move(*opened);
+  // What is under way counts, too.
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    Pending& pending = pending_[i];
+    if (pending.refused != nullptr) continue;
+    (void)deduplication_->check(pending.producer->name(),
+                                static_cast<std::int64_t>(pending.sequence_id),
+                                pending.last_sequence_id());
+    pending.deduplicate = true;
+  }
+  co_return Status::ok();
 }
 
 Status PersistentTopic::ready_to_serve() const {
@@ -215,14 +246,14 @@ void PersistentTopic::persisted(Position position, const Status& status) {
     producer.outbox().send_receipt(producer.id(), pending.sequence_id,
                                    pending.has_highest ? pending.highest_sequence_id : kNoHighest,
                                    position);
-    if (pending.deduplicate) {
+    if (pending.deduplicate && deduplication_ != nullptr) {
       deduplication_->persisted(producer.name(), pending.last_sequence_id(), position);
     }
     env_.shard.defer(*this);
   } else {
     // No SEND_ERROR: the producer is closed, and its client sends again what got no receipt.
     producer.outbox().forget_publishes(1);
-    if (pending.deduplicate) deduplication_->failed(producer.name());
+    if (pending.deduplicate && deduplication_ != nullptr) deduplication_->failed(producer.name());
     write_failed(status);
   }
   answered(producer);
@@ -306,6 +337,10 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   const std::int64_t rollback = request.start_message_rollback_seconds;
   Subscribed subscribed;
   GM_CO_ASSIGN_OR_RETURN(subscribed.subscription, co_await find_or_create(request));
+  const std::int64_t most = settings_.max_consumers_per_subscription;
+  if (most > 0 && subscribed.subscription->consumer_count() >= static_cast<std::size_t>(most)) {
+    co_return Status::ConsumerBusy("Subscription reached max consumers limit");
+  }
   if (rollback > 0) {
     GM_CO_RETURN_IF_ERROR(
         co_await subscribed.subscription->seek_to_time(now_ms() - rollback * 1000));

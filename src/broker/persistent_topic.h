@@ -113,6 +113,7 @@ class PersistentTopic final : public Topic,
   Status room_for_consumer(SubscriptionType type) const;
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
   Task<Status> adopt_cursors();
+  Task<Status> switch_deduplication();
   Task<void> disconnect_all(bool deleting);
   Task<Status> store_epoch(std::uint64_t epoch);
 

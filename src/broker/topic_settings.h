@@ -20,7 +20,8 @@ struct TopicSettings {
   std::int64_t max_producers = 0;           // 0: no limit, also below
   std::int64_t max_consumers = 0;
   std::int64_t max_subscriptions = 0;
-  std::int64_t message_ttl_seconds = 0;  // 0: none
+  std::int64_t max_consumers_per_subscription = 0;  // over the broker's own limit
+  std::int64_t message_ttl_seconds = 0;             // 0: none
 };
 
 }  // namespace geminga

@@ -9,6 +9,7 @@
 #include "broker/broker_metrics.h"
 #include "broker/non_persistent_topic.h"
 #include "broker/persistent_topic.h"
+#include "broker/topic_policies.h"
 #include "metadata/metadata_store.h"
 
 namespace geminga {
@@ -23,6 +24,10 @@ TopicShard::TopicShard(Broker& broker, Shard& shard)
 TopicShard::~TopicShard() = default;
 
 void TopicShard::start() {
+  topic_policy_watch_ =
+      broker_.metadata().watch("/admin/topic-policies", [this](const MetadataEvent& event) {
+        if (event.kind != MetadataEvent::Kind::ChildrenChanged) topic_policies_changed(event.path);
+      });
   policy_watch_ = broker_.metadata().watch("/admin/policies", [this](const MetadataEvent& event) {
     if (event.kind == MetadataEvent::Kind::Modified) policies_changed(event.path);
   });
@@ -168,6 +173,7 @@ Task<Status> TopicShard::remove(TopicName name, bool force) {
 Task<Status> TopicShard::close() {
   closing_ = true;
   policy_watch_.reset();
+  topic_policy_watch_.reset();
   timer_.cancel();
   Status first;
   // Loads that are under way end first; their topics are then here.
@@ -255,12 +261,26 @@ Task<void> TopicShard::expire_messages() {
 void TopicShard::policies_changed(const std::string& path) {
   const std::string name_space = path.substr(sizeof("/admin/policies/") - 1);
   for (const auto& topic : all()) {
-    if (topic->name().ns() != name_space) continue;
-    spawn(shard_, gate_, [this, topic]() -> Task<void> {
-      const Result<TopicSettings> settings = co_await broker_.topic_settings(topic->name());
-      if (settings) topic->apply(*settings);
-    });
+    if (topic->name().ns() == name_space) refresh(topic);
   }
+}
+
+void TopicShard::topic_policies_changed(const std::string& path) {
+  for (const auto& topic : all()) {
+    if (topic_policies_key(topic->name()) == path) refresh(topic);
+  }
+}
+
+void TopicShard::refresh(std::shared_ptr<Topic> topic) {
+  spawn(shard_, gate_, [this, topic]() -> Task<void> {
+    const Result<TopicSettings> settings = co_await broker_.topic_settings(topic->name());
+    if (settings) {
+      topic->apply(*settings);
+    } else {
+      GM_LOG_WARN("{}: reading its policies: {}", topic->name().full(),
+                  settings.status().to_string());
+    }
+  });
 }
 
 }  // namespace geminga

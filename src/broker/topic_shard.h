@@ -59,6 +59,8 @@ class TopicShard {
   Task<void> delete_inactive();
   Task<void> expire_messages();
   void policies_changed(const std::string& path);
+  void topic_policies_changed(const std::string& path);
+  void refresh(std::shared_ptr<Topic> topic);
 
   Broker& broker_;
   Shard& shard_;
@@ -66,6 +68,7 @@ class TopicShard {
   bool closing_ = false;
   asio::steady_timer timer_;
   std::unique_ptr<MetadataWatch> policy_watch_;
+  std::unique_ptr<MetadataWatch> topic_policy_watch_;
   std::int64_t expired_ms_ = 0;  // when messages were last expired
   std::unordered_map<TopicName, Slot> topics_;
 };

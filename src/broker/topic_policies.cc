@@ -1,0 +1,78 @@
+#include "broker/topic_policies.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+
+namespace geminga {
+
+namespace json = boost::json;
+
+namespace {
+
+const json::object* object_in(const json::object& from, std::string_view key) {
+  const json::value* value = from.if_contains(key);
+  return value != nullptr ? value->if_object() : nullptr;
+}
+
+void take(const json::object& from, std::string_view key, std::optional<std::int64_t>& into) {
+  const json::value* value = from.if_contains(key);
+  if (value == nullptr || !value->is_number()) return;
+  boost::system::error_code error;
+  const auto number = value->to_number<std::int64_t>(error);
+  if (!error) into = number;
+}
+
+std::optional<bool> flag(const json::object& from, std::string_view key) {
+  const json::value* value = from.if_contains(key);
+  if (value == nullptr || !value->is_bool()) return std::nullopt;
+  return value->get_bool();
+}
+
+void overlay(NamespacePolicies& policies, const json::object& own) {
+  if (const json::object* retention = object_in(own, "retention")) {
+    take(*retention, "retentionTimeInMinutes", policies.retention_minutes);
+    take(*retention, "retentionSizeInMB", policies.retention_mb);
+  }
+  take(own, "messageTTL", policies.message_ttl_seconds);
+  take(own, "maxProducers", policies.max_producers_per_topic);
+  take(own, "maxConsumers", policies.max_consumers_per_topic);
+  take(own, "maxConsumersPerSubscription", policies.max_consumers_per_subscription);
+  take(own, "maxSubscriptionsPerTopic", policies.max_subscriptions_per_topic);
+  if (const auto on = flag(own, "deduplicationEnabled")) policies.deduplication = on;
+  if (const auto on = flag(own, "schemaValidationEnforced"))
+    policies.schema_validation_enforced = *on;
+  if (const json::object* creation = object_in(own, "autoSubscriptionCreation")) {
+    if (const auto on = flag(*creation, "allowAutoSubscriptionCreation"))
+      policies.auto_subscription_creation = on;
+  }
+  if (const json::value* types = own.if_contains("subscriptionTypesEnabled");
+      types != nullptr && types->is_array()) {
+    policies.subscription_types_enabled.clear();
+    for (const json::value& type : types->get_array()) {
+      if (type.is_string()) policies.subscription_types_enabled.emplace_back(type.get_string());
+    }
+  }
+}
+
+}  // namespace
+
+std::string topic_policies_key(const TopicName& name) {
+  const TopicName base = name.base();
+  return fmt::format("/admin/topic-policies/{}/{}/{}", base.ns(), to_string(base.domain()),
+                     base.encoded_local());
+}
+
+Status overlay_topic_policies(NamespacePolicies& policies, const std::string& text) {
+  boost::system::error_code error;
+  const json::value value = json::parse(text, error);
+  if (error || !value.is_object())
+    return Status::Corruption("topic policies are not the JSON object they must be");
+  if (const json::object* global = object_in(value.get_object(), "global"))
+    overlay(policies, *global);
+  if (const json::object* local = object_in(value.get_object(), "local")) overlay(policies, *local);
+  return Status::ok();
+}
+
+}  // namespace geminga

@@ -1,0 +1,42 @@
+#include "broker/topic_policies.h"
+
+#include <gtest/gtest.h>
+
+namespace geminga {
+namespace {
+
+TEST(TopicPolicies, LieOverThoseOfTheNamespace) {
+  NamespacePolicies policies;
+  policies.max_producers_per_topic = 5;
+  policies.retention_minutes = 10;
+  const Status laid = overlay_topic_policies(
+      policies,
+      R"({"global":{"maxConsumers":3,"maxProducers":4},)"
+      R"("local":{"maxConsumers":2,"deduplicationEnabled":true,"retention":{"retentionTimeInMinutes":-1,)"
+      R"("retentionSizeInMB":7},"subscriptionTypesEnabled":["Shared"],)"
+      R"("autoSubscriptionCreation":{"allowAutoSubscriptionCreation":false}}})");
+  ASSERT_TRUE(laid.is_ok()) << laid.to_string();
+  EXPECT_EQ(policies.max_producers_per_topic, 4);
+  EXPECT_EQ(policies.max_consumers_per_topic, 2);
+  EXPECT_EQ(policies.deduplication, true);
+  EXPECT_EQ(policies.retention_minutes, -1);
+  EXPECT_EQ(policies.retention_mb, 7);
+  EXPECT_EQ(policies.auto_subscription_creation, false);
+  EXPECT_EQ(policies.subscription_types_enabled, std::vector<std::string>{"Shared"});
+  EXPECT_FALSE(policies.max_subscriptions_per_topic.has_value());
+}
+
+TEST(TopicPolicies, MustBeAnObject) {
+  NamespacePolicies policies;
+  EXPECT_TRUE(overlay_topic_policies(policies, "[]").is(ErrorCode::Corruption));
+  EXPECT_TRUE(overlay_topic_policies(policies, "{").is(ErrorCode::Corruption));
+  EXPECT_TRUE(overlay_topic_policies(policies, "{}").is_ok());
+}
+
+TEST(TopicPolicies, AreKeptUnderTheBaseOfPartitions) {
+  EXPECT_EQ(topic_policies_key(*TopicName::parse("persistent://a/b/c-partition-3")),
+            "/admin/topic-policies/a/b/persistent/c");
+}
+
+}  // namespace
+}  // namespace geminga

@@ -27,7 +27,8 @@ class Profile(threading.Thread):
             text = subprocess.run(["perf", "report", "-i", str(data), "--stdio", "--no-children", "-s", "dso,symbol", "-g", "none"],
                                   capture_output=True, text=True).stdout
         for m in re.finditer(r"^\s*([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.*?)\s*$", text, re.M):
-            self.top.append((float(m[1]), m[3] if m[2] != "[kernel.kallsyms]" else f"kernel: {m[3]}"))
+            symbol = re.sub(r"(\s+-)+$", "", m[3])
+            self.top.append((float(m[1]), symbol if m[2] != "[kernel.kallsyms]" else f"kernel: {symbol}"))
 
     def lines(self, count=15):
         self.join()

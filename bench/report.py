@@ -42,7 +42,7 @@ def number(value):
 def table(rows, lite):
     head = ["row", "unit", "Geminga", "Pulsar"] + (["pulsar-lite"] if lite else []) + ["times better", "target", ""]
     lines = ["| " + " | ".join(head) + " |", "| --- | --- |" + " ---: |" * (4 if lite else 3) + " --- | --- |"]
-    for r in rows:
+    for r in (r for r in rows if "machine" not in r):
         notes = "; ".join(dict.fromkeys(r.get("notes", {}).values()))
         mark = {True: "met", False: "**missed**"}.get(r.get("met"), "")
         cells = [r["row"], r["unit"], number(r["geminga"]), number(r["pulsar"])]
@@ -50,6 +50,29 @@ def table(rows, lite):
         cells += [f"{r['ratio']:.3g}" if r["ratio"] else "", r["target"], ", ".join(x for x in (mark, notes) if x)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def machine_table(rows):
+    return "\n".join(["| limit of this machine | unit | |", "| --- | --- | ---: |"] +
+                     [f"| {r['row'].removeprefix('machine: ')} | {r['unit']} | {number(r['machine'])} |" for r in rows if "machine" in r])
+
+
+def distance(rows):
+    """How far Geminga is from the machine's limits, a line each."""
+    value = {r["row"]: r.get("machine", r["geminga"]) for r in rows}
+    limits = [(name, value.get(f"machine: {key}")) for name, key in (
+        ("the disk's sequential writes", "disk, sequential writes"), ("the loopback's bandwidth", "loopback, 64 KiB writes"),
+        ("the copy of memory by one core", "memory copy, one core"))]
+    lines = []
+    for r in rows:
+        if r["unit"] == "MB/s" and r["geminga"] and "machine" not in r:
+            parts = [f"{100 * r['geminga'] / limit:.1f} % of {name}" for name, limit in limits if limit]
+            lines.append(f"{r['row']}: {number(r['geminga'])} MB/s, {', '.join(parts)}")
+    sync = value.get("machine: fdatasync of 4 KiB, p50")
+    for r in rows:
+        if r["row"].endswith(": p50") and "publish at" in r["row"] and r["geminga"] and sync:
+            lines.append(f"{r['row']}: {r['geminga'] / sync:.1f} times an fdatasync alone")
+    return lines
 
 
 def machine_line():
@@ -70,7 +93,9 @@ def save(path, rows):
 
 def write_readme(path, rows, lite, profile):
     text = path.read_text()
-    body = f"Measured on {machine_line()}.\n\n{table(rows, lite)}\n"
+    body = f"Measured on {machine_line()}.\n\n{table(rows, lite)}\n\n{machine_table(rows)}\n"
+    if distance(rows):
+        body += "\nHow far Geminga is from these limits:\n\n" + "".join(f"* {line}\n" for line in distance(rows))
     if profile:
         body += "\nWhere the broker's time goes (samples of its process):\n\n" + profile + "\n"
     path.write_text(text[:text.index(BEGIN) + len(BEGIN)] + "\n" + body + text[text.index(END):])

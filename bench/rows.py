@@ -60,6 +60,7 @@ def publish_small_batched(side, plan):
                  duration=plan.seconds(20), warmup=plan.warmup(), batch_messages=1000, batch_delay_ms=10)
     name = "publish throughput, 1 topic, 100 B, batched (1000 / 10 ms)"
     yield Value(name, "msg/s", r.rate, "higher", "3x")
+    yield Value(f"{name}: payload", "MB/s", r.mb, "higher")
     yield cpu(name, r)
 
 
@@ -69,6 +70,7 @@ def publish_unbatched(side, plan):
                  duration=plan.seconds(20), warmup=plan.warmup(), no_batching=True, in_flight=1000)
     name = "publish throughput, 1 topic, 1 KiB, not batched, 1000 in flight"
     yield Value(name, "msg/s", r.rate, "higher", "5x")
+    yield Value(f"{name}: payload", "MB/s", r.mb, "higher")
     yield cpu(name, r)
 
 

@@ -131,9 +131,11 @@ def main():
     shutil.rmtree(work, ignore_errors=True)
     merged = report.merge(measured)
     merged += [{"row": v.row, "unit": v.unit, "geminga": None, "pulsar": None, "ratio": None, "better": v.better, "target": "",
-                "machine": round(v.value, 3), "notes": {"machine": f"{report.number(v.value)} {v.unit}"}} for v in limits]
+                "machine": round(v.value, 3)} for v in limits]
     everything = report.save(out / "latest.json", merged)
-    print(f"\n{report.table(merged, lite)}\n")
+    print(f"\n{report.table(merged, lite)}\n\n{report.machine_table(merged)}\n")
+    for line in report.distance(everything):
+        print(line)
     for name, lines in profiles.items():
         if lines:
             print(f"where Geminga's time goes in {name}:\n  " + "\n  ".join(lines))

@@ -1,5 +1,7 @@
 #include "broker/dispatcher_config.h"
 
+#include <algorithm>
+
 #include "base/config.h"
 
 namespace geminga {
@@ -7,7 +9,11 @@ namespace geminga {
 DispatcherConfig dispatcher_config(const BrokerConfig& from) {
   DispatcherConfig to;
   to.max_read_batch_size = static_cast<std::size_t>(from.dispatcher_max_read_batch_size);
-  to.max_read_size_bytes = static_cast<std::size_t>(from.dispatcher_max_read_size_bytes);
+  // What a read brings is held until it is sent, by each subscription that catches up: more than
+  // this buys no throughput.
+  constexpr std::int64_t kMostAtOnce = 1 << 20;
+  to.max_read_size_bytes =
+      static_cast<std::size_t>(std::min(from.dispatcher_max_read_size_bytes, kMostAtOnce));
   to.max_round_robin_batch_size = from.dispatcher_max_round_robin_batch_size;
   to.max_unacked_per_consumer = from.max_unacked_messages_per_consumer;
   to.max_unacked_per_subscription = from.max_unacked_messages_per_subscription;

@@ -13,7 +13,7 @@ struct BrokerConfig;
 
 struct DispatcherConfig {
   std::size_t max_read_batch_size = 100;           // dispatcherMaxReadBatchSize
-  std::size_t max_read_size_bytes = 5 << 20;       // dispatcherMaxReadSizeBytes
+  std::size_t max_read_size_bytes = 1 << 20;       // dispatcherMaxReadSizeBytes
   std::int64_t max_round_robin_batch_size = 20;    // dispatcherMaxRoundRobinBatchSize
   std::int64_t max_unacked_per_consumer = 50'000;  // maxUnackedMessagesPerConsumer, 0: no limit
   std::int64_t max_unacked_per_subscription =

@@ -159,15 +159,15 @@ Task<Status> Namespaces::bootstrap() {
       fmt::format("http://{}:{}", config_.advertised_address, config_.web_service_port);
   const std::string broker_url =
       fmt::format("pulsar://{}:{}", config_.advertised_address, config_.broker_service_port);
-  const json::object cluster_data{{"serviceUrl", url},
-                                  {"brokerServiceUrl", broker_url},
-                                  {"brokerClientTlsEnabled", false},
-                                  {"tlsAllowInsecureConnection", false},
-                                  {"brokerClientTlsEnabledWithKeyStore", false},
-                                  {"brokerClientTlsTrustStoreType", "JKS"},
-                                  {"brokerClientTlsKeyStoreType", "JKS"},
-                                  {"brokerClientSslFactoryPlugin",
-                                   "org.apache.pulsar.common.util.DefaultPulsarSslFactory"}};
+  const json::object cluster_data{
+      {"serviceUrl", url},
+      {"brokerServiceUrl", broker_url},
+      {"brokerClientTlsEnabled", false},
+      {"tlsAllowInsecureConnection", false},
+      {"brokerClientTlsEnabledWithKeyStore", false},
+      {"brokerClientTlsTrustStoreType", "JKS"},
+      {"brokerClientTlsKeyStoreType", "JKS"},
+      {"brokerClientSslFactoryPlugin", "org.apache.pulsar.common.util.DefaultPulsarSslFactory"}};
   const json::object tenant{{"adminRoles", json::array{}},
                             {"allowedClusters", json::array{cluster}}};
   const std::string tenant_text = json::serialize(tenant);

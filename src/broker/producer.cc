@@ -3,8 +3,8 @@
 #include <fmt/chrono.h>
 
 #include "PulsarApi.pb.h"
-#include "base/iso_time.h"
 #include "base/clock.h"
+#include "base/iso_time.h"
 
 namespace geminga {
 

@@ -22,7 +22,7 @@ class ShardOutbox final : public Outbox,
                           public std::enable_shared_from_this<ShardOutbox>,
                           private Deferred {
  public:
-  static constexpr std::size_t kCopyLimit = 1024;
+  static constexpr std::size_t kCopyLimit = 2048;
 
   ShardOutbox(Shard& shard, std::shared_ptr<ConnectionLink> link)
       : shard_(shard), link_(std::move(link)) {}

@@ -1,8 +1,9 @@
 // A subscription: a named position in a topic, and the consumers that share it.
 //
-// Topics own their subscriptions; everything here runs on the topic's shard. Persistent subscriptions stand on a
-// ManagedCursor; those of non-persistent topics keep nothing. How entries are shared out among consumers is the
-// dispatcher's business (dispatcher.h), chosen by the type of the first consumer.
+// Topics own their subscriptions; everything here runs on the topic's shard. Persistent
+// subscriptions stand on a ManagedCursor; those of non-persistent topics keep nothing. How entries
+// are shared out among consumers is the dispatcher's business (dispatcher.h), chosen by the type of
+// the first consumer.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,12 @@
 
 namespace geminga {
 
-enum class SubscriptionType : std::uint8_t { Exclusive = 0, Shared = 1, Failover = 2, KeyShared = 3 };
+enum class SubscriptionType : std::uint8_t {
+  Exclusive = 0,
+  Shared = 1,
+  Failover = 2,
+  KeyShared = 3
+};
 std::string_view to_string(SubscriptionType type);  // "Key_Shared" as Pulsar prints it
 
 struct HashRange {  // both inclusive, within 0..65535
@@ -44,20 +50,20 @@ struct SubscribeRequest {
   std::string consumer_name;
   std::int32_t priority_level = 0;
   bool durable = true;
-  std::optional<Position> start_message_id;        // non-durable only
+  std::optional<Position> start_message_id;  // non-durable only
   std::int64_t start_message_rollback_seconds = 0;
   bool initial_earliest = false;
   bool read_compacted = false;
   bool replicate_state = false;
   std::optional<KeySharedOptions> key_shared;
-  std::map<std::string, std::string> metadata;     // the consumer's own, for stats
+  std::map<std::string, std::string> metadata;  // the consumer's own, for stats
   std::map<std::string, std::string> subscription_properties;
-  std::int64_t consumer_epoch = -1;                // -1: none
+  std::int64_t consumer_epoch = -1;  // -1: none
 };
 
 struct AckedMessage {
   Position position;
-  AckSet remaining;          // empty: the whole entry
+  AckSet remaining;              // empty: the whole entry
   std::uint32_t batch_size = 0;  // 0: not told by the client
 };
 struct AckRequest {
@@ -84,19 +90,20 @@ struct SubscriptionStats {
   std::string key_shared_mode, active_consumer_name;
   double msg_rate_out = 0, msg_throughput_out = 0, msg_rate_redeliver = 0, message_ack_rate = 0;
   std::int64_t bytes_out = 0, msg_out = 0;
-  std::int64_t msg_backlog = 0;            // entries, as Pulsar counts
-  std::int64_t messages_backlog = 0;       // messages, exact
+  std::int64_t msg_backlog = 0;       // entries, as Pulsar counts
+  std::int64_t messages_backlog = 0;  // messages, exact
   std::int64_t backlog_size = 0, unacked_messages = 0, msg_delayed = 0, non_contiguous_ranges = 0;
-  std::int64_t msg_drop = 0;               // non-persistent
-  std::int64_t msg_in_replay = 0;          // entries read that wait to be sent (again)
-  std::int64_t draining_hashes = 0;        // Key_Shared
-  std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_consumed_flow_ms = 0, last_mark_delete_ms = 0;
+  std::int64_t msg_drop = 0;         // non-persistent
+  std::int64_t msg_in_replay = 0;    // entries read that wait to be sent (again)
+  std::int64_t draining_hashes = 0;  // Key_Shared
+  std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_consumed_flow_ms = 0,
+               last_mark_delete_ms = 0;
   std::map<std::string, std::string> properties;
   std::vector<ConsumerStats> consumers;
 };
 
-// One connected consumer. Made by Subscription::add_consumer(); the session holds it and gives it back to the
-// calls below. Opaque outside the dispatchers.
+// One connected consumer. Made by Subscription::add_consumer(); the session holds it and gives it
+// back to the calls below. Opaque outside the dispatchers.
 class Consumer;
 
 class Subscription {
@@ -109,8 +116,8 @@ class Subscription {
   // The cursor, nullptr for non-persistent topics.
   virtual ManagedCursor* cursor() const = 0;
 
-  // Waits for a seek in progress. Errors as wire-protocol.md §7.2: ConsumerBusy, NotAllowed, ConsumerAssign,
-  // ServiceNotReady (being deleted).
+  // Waits for a seek in progress. Errors as wire-protocol.md §7.2: ConsumerBusy, NotAllowed,
+  // ConsumerAssign, ServiceNotReady (being deleted).
   virtual Task<Result<std::shared_ptr<Consumer>>> add_consumer(SubscribeRequest request) = 0;
   // The consumer closed or its connection is gone: its unacknowledged messages go to the others.
   virtual void remove_consumer(const std::shared_ptr<Consumer>& consumer) = 0;
@@ -118,15 +125,17 @@ class Subscription {
   virtual void flow(Consumer& consumer, std::uint32_t permits) = 0;
   virtual Status ack(Consumer& consumer, const AckRequest& request) = 0;
   // Empty `positions`: all of this consumer's. `epoch` -1: none given.
-  virtual void redeliver(Consumer& consumer, std::span<const Position> positions, std::int64_t epoch) = 0;
+  virtual void redeliver(Consumer& consumer, std::span<const Position> positions,
+                         std::int64_t epoch) = 0;
 
-  // Disconnects the consumers (CLOSE_CONSUMER), then resets the cursor. To a position, or to the first entry whose
-  // timestamp is >= `time_ms`.
+  // Disconnects the consumers (CLOSE_CONSUMER), then resets the cursor. To a position, or to the
+  // first entry whose timestamp is >= `time_ms`.
   virtual Task<Status> seek(Position position, AckSet remaining) = 0;
   virtual Task<Status> seek_to_time(std::int64_t time_ms) = 0;
-  // For UNSUBSCRIBE: may this consumer delete the subscription? Metadata error if others are connected and not
-  // `force`; with `force` they are disconnected. The topic then deletes it.
-  virtual Task<Status> prepare_unsubscribe(const std::shared_ptr<Consumer>& consumer, bool force) = 0;
+  // For UNSUBSCRIBE: may this consumer delete the subscription? Metadata error if others are
+  // connected and not `force`; with `force` they are disconnected. The topic then deletes it.
+  virtual Task<Status> prepare_unsubscribe(const std::shared_ptr<Consumer>& consumer,
+                                           bool force) = 0;
   // CLOSE_CONSUMER to all, no new ones are let in; used on unload, delete. Awaits reads in flight.
   virtual Task<void> close(bool deleting) = 0;
   // Moves everything to the end / by n messages / expires older ones (admin).

@@ -1,10 +1,11 @@
 // Ledgers: append-only sequences of entries with one writer, as Apache BookKeeper defines them.
 //
-// A `LedgerStore` belongs to one shard (the embedded one has one log a shard); it, its ledgers and all
-// callbacks are used on that shard's thread only. Entries are opaque bytes, numbered from 0 without gaps. An
-// append is confirmed only when it is durable, and appends of a ledger are confirmed in order.
-// Beside its bytes an entry carries a count of messages; the store keeps the running sum, so that "how many
-// messages lie between two entries" is answered without reading what lies between.
+// A `LedgerStore` belongs to one shard (the embedded one has one log a shard); it, its ledgers and
+// all callbacks are used on that shard's thread only. Entries are opaque bytes, numbered from 0
+// without gaps. An append is confirmed only when it is durable, and appends of a ledger are
+// confirmed in order. Beside its bytes an entry carries a count of messages; the store keeps the
+// running sum, so that "how many messages lie between two entries" is answered without reading what
+// lies between.
 //
 // Implementations: LogStore (embedded, DESIGN §3), later BookKeeper and object stores.
 #pragma once
@@ -29,12 +30,13 @@ struct LedgerEntry {
   std::uint32_t messages = 0;
 };
 
-// Who is told that appends are done. Implemented by the managed ledger, called in entry order. Never called
-// from inside append(). Must outlive the ledger's pending appends.
+// Who is told that appends are done. Implemented by the managed ledger, called in entry order.
+// Never called from inside append(). Must outlive the ledger's pending appends.
 class AppendSink {
  public:
-  // `status` OK: entry `id` of `ledger` is durable and readable. Otherwise it and all later ones of this
-  // ledger are not (they may or may not appear after a crash); the ledger takes no further appends.
+  // `status` OK: entry `id` of `ledger` is durable and readable. Otherwise it and all later ones of
+  // this ledger are not (they may or may not appear after a crash); the ledger takes no further
+  // appends.
   virtual void append_done(LedgerId ledger, EntryId id, const Status& status) = 0;
 
  protected:
@@ -53,18 +55,18 @@ class Ledger {
   virtual std::int64_t messages() const = 0;
   virtual bool sealed() const = 0;
 
-  // Queues one entry; the bytes are copied before the call returns. Its id is known at once, its durability
-  // through `sink`. Errors at once (nothing queued): Closed (sealed, or failed before), DiskFull,
-  // InvalidArgument (larger than the store's limit).
+  // Queues one entry; the bytes are copied before the call returns. Its id is known at once, its
+  // durability through `sink`. Errors at once (nothing queued): Closed (sealed, or failed before),
+  // DiskFull, InvalidArgument (larger than the store's limit).
   virtual Result<EntryId> append(const Buffer& data, std::uint32_t messages, AppendSink* sink) = 0;
 
   // Copies out entries from `first` on while they are in memory: at most `max_entries`, and at most
-  // `max_bytes` (but at least one entry). Returns how many were added to `out`; 0 = not in memory (use read()).
-  // The buffers share the store's memory. Never waits.
+  // `max_bytes` (but at least one entry). Returns how many were added to `out`; 0 = not in memory
+  // (use read()). The buffers share the store's memory. Never waits.
   virtual std::size_t read_cached(EntryId first, std::size_t max_entries, std::size_t max_bytes,
                                   std::vector<LedgerEntry>& out) = 0;
-  // The same from disk, with read-ahead. first <= last_confirmed(). Errors: Corruption, Io, NotFound (first
-  // beyond the end or negative).
+  // The same from disk, with read-ahead. first <= last_confirmed(). Errors: Corruption, Io,
+  // NotFound (first beyond the end or negative).
   virtual Task<Result<std::vector<LedgerEntry>>> read(EntryId first, std::size_t max_entries,
                                                       std::size_t max_bytes) = 0;
 
@@ -77,19 +79,21 @@ class Ledger {
 
 struct LedgerStats {
   std::int64_t ledgers = 0;
-  std::int64_t live_bytes = 0;    // payload and headers of entries of existing ledgers
-  std::int64_t disk_bytes = 0;    // space taken by segments
+  std::int64_t live_bytes = 0;  // payload and headers of entries of existing ledgers
+  std::int64_t disk_bytes = 0;  // space taken by segments
 };
 
 class LedgerStore {
  public:
   virtual ~LedgerStore() = default;
 
-  // A new, empty, writable ledger. `metadata`: BookKeeper's custom metadata ("application", "component",
-  // "pulsar/managed-ledger", "pulsar/cursor"), kept and shown by tools.
-  virtual Task<Result<std::shared_ptr<Ledger>>> create(std::map<std::string, std::string> metadata) = 0;
-  // Opens an existing ledger for reading and makes sure that no one can append to it any more (fencing and
-  // recovery): afterwards it is sealed at its last durable entry. NotFound if there is none.
+  // A new, empty, writable ledger. `metadata`: BookKeeper's custom metadata ("application",
+  // "component", "pulsar/managed-ledger", "pulsar/cursor"), kept and shown by tools.
+  virtual Task<Result<std::shared_ptr<Ledger>>> create(
+      std::map<std::string, std::string> metadata) = 0;
+  // Opens an existing ledger for reading and makes sure that no one can append to it any more
+  // (fencing and recovery): afterwards it is sealed at its last durable entry. NotFound if there is
+  // none.
   virtual Task<Result<std::shared_ptr<Ledger>>> open(LedgerId id) = 0;
   // Frees its space, in time. OK if it is gone already. Open handles answer Closed afterwards.
   virtual Task<Status> remove(LedgerId id) = 0;

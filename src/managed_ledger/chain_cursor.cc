@@ -257,6 +257,7 @@ Task<Result<std::int64_t>> ChainCursor::count_share(CursorState::Share share) {
     GM_CO_ASSIGN_OR_RETURN(const std::int64_t before, co_await through(entry - 1));
     GM_CO_ASSIGN_OR_RETURN(const std::int64_t upto, co_await through(entry));
     messages += upto - before - left;
+    messages += state_.sized({share.ledger, entry}, static_cast<std::uint32_t>(upto - before));
   }
   co_return messages;
 }

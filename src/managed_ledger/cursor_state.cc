@@ -98,6 +98,10 @@ void CursorState::collapse() {
 
 bool CursorState::ack(Position position, std::uint32_t messages) {
   if (position <= mark_delete_ || !ledgers_.exists(position) || is_acked(position)) return false;
+  if (messages > 0) {
+    counted(position.ledger, sized(position, messages));
+    if (is_acked(position)) return true;
+  }
   const auto partial = partials_.find(position);
   if (partial != partials_.end()) {
     counted(position.ledger, partial->second.left());
@@ -110,15 +114,18 @@ bool CursorState::ack(Position position, std::uint32_t messages) {
   } else {
     uncounted();
   }
-  if (ledgers_.next(mark_delete_) == position) {
-    mark_delete_ = position;
-  } else {
+  add_acked(position);
+  return true;
+}
+
+void CursorState::add_acked(Position position) {
+  if (ledgers_.next(mark_delete_) != position) {
     acked_[position.ledger].insert(position.entry);
     ++acked_entries_;
-    return true;
+    return;
   }
+  mark_delete_ = position;
   collapse();
-  return true;
 }
 
 bool CursorState::ack_partly(Position position, std::span<const std::uint64_t> remaining,
@@ -126,9 +133,18 @@ bool CursorState::ack_partly(Position position, std::span<const std::uint64_t> r
                              bool* completed) {
   if (newly_acked != nullptr) *newly_acked = 0;
   *completed = false;
-  if (batch_size == 0 || !ledgers_.exists(position) || is_acked(position)) return false;
-  AckSet left = first_bits(remaining, batch_size);
-  const auto known = partials_.find(position);
+  if (!ledgers_.exists(position) || is_acked(position)) return false;
+  auto known = partials_.find(position);
+  if (batch_size == 0 && known != partials_.end()) batch_size = known->second.batch_size;
+  if (batch_size == 0) batch_size = ledgers_.find(position.ledger)->messages_per_entry;
+  if (known != partials_.end() && batch_size != 0) {
+    counted(position.ledger, sized(position, batch_size));
+    *completed = is_acked(position);
+    if (*completed) return true;
+    known = partials_.find(position);
+  }
+  AckSet left = first_bits(
+      remaining, batch_size != 0 ? batch_size : static_cast<std::uint32_t>(remaining.size() * 64));
   std::uint32_t left_before = batch_size;
   if (known != partials_.end()) {
     left_before = known->second.left();
@@ -138,26 +154,43 @@ bool CursorState::ack_partly(Position position, std::span<const std::uint64_t> r
     while (!left.empty() && left.back() == 0) left.pop_back();
   }
   const std::uint32_t left_now = ones(left);
-  if (left_now == left_before) return false;
-  if (newly_acked != nullptr) *newly_acked = left_before - left_now;
+  // Of a batch of unknown size nothing is known yet: not even whether something is acknowledged.
+  const bool sized = left_before != 0;
+  if (sized && left_now == left_before) return false;
+  if (sized && newly_acked != nullptr) *newly_acked = left_before - left_now;
   if (left_now == 0) {
     *completed = true;
     return ack(position, batch_size);
   }
-  counted(position.ledger, left_before - left_now);
-  if (known != partials_.end()) {
-    known->second.remaining = std::move(left);
-    known->second.batch_size = batch_size;
+  if (sized) {
+    counted(position.ledger, left_before - left_now);
   } else {
-    partials_.emplace(position, Partial{std::move(left), batch_size});
+    uncounted();
   }
+  partials_[position] = Partial{std::move(left), batch_size};
   return true;
+}
+
+std::uint32_t CursorState::sized(Position position, std::uint32_t messages) {
+  const auto at = partials_.find(position);
+  if (at == partials_.end() || at->second.batch_size != 0) return 0;
+  Partial& partial = at->second;
+  const std::uint32_t left_before = partial.left();
+  partial.batch_size = messages;
+  partial.remaining = first_bits(partial.remaining, messages);
+  const std::uint32_t beyond = left_before - partial.left();
+  if (partial.remaining.empty()) {
+    partials_.erase(at);
+    add_acked(position);
+  }
+  return beyond;
 }
 
 bool CursorState::ack_cumulative(Position position) {
   if (!ledgers_.exists(position)) position = ledgers_.previous(position);
   if (ledgers_.index_after(position) <= ledgers_.index_after(mark_delete_)) return false;
 
+  const std::int64_t entries_before = backlog_entries();
   // What was counted of the part that is swallowed.
   std::int64_t counted_before = 0;
   bool known = exact_;
@@ -189,7 +222,9 @@ bool CursorState::ack_cumulative(Position position) {
   } else if (known && through_before && through_now) {
     exactly(acked_messages_ + *through_now - *through_before - counted_before);
   } else {
-    acked_messages_ = acked_messages_estimate();
+    // Never backwards, and at least a message an entry.
+    acked_messages_ =
+        std::max(acked_messages_ + entries_before - backlog_entries(), acked_messages_estimate());
     uncounted();
   }
   collapse();

@@ -51,7 +51,8 @@ class CursorState {
   const std::map<Position, Partial>& partials() const { return partials_; }
   std::size_t acked_range_count() const;
 
-  // As in ManagedCursor. `messages` 0: not known. All return whether something changed.
+  // As in ManagedCursor. `messages` or `batch_size` 0: not known. All return whether something
+  // changed.
   bool ack(Position position, std::uint32_t messages);
   bool ack_partly(Position position, std::span<const std::uint64_t> remaining,
                   std::uint32_t batch_size, std::uint32_t* newly_acked, bool* completed);
@@ -90,6 +91,9 @@ class CursorState {
     std::vector<std::pair<EntryId, std::uint32_t>> unsized;
   };
   void begin_count();
+  // What was asked about an entry of `unsized`. Returns how many of the messages left lie beyond
+  // the batch's end (a client may send more ones than messages): they are not left, so add them.
+  std::uint32_t sized(Position position, std::uint32_t messages);
   // The next ledger to ask about; empty when all have been.
   std::optional<Share> next_share();
   void add_counted(std::int64_t messages) { count_.sum += messages; }
@@ -103,6 +107,7 @@ class CursorState {
     std::int64_t sum = 0;
   };
 
+  void add_acked(Position position);
   void collapse();
   // `messages` more of `ledger` are acknowledged.
   void counted(LedgerId ledger, std::int64_t messages);

@@ -257,8 +257,9 @@ TEST_F(LedgerChainTrimTest, FindFirstOverLedgersAndOutOfOrderTimes) {
     co_await settled();
     EXPECT_GT(ledger->ledgers().size(), 5U);
     for (const int time : {0, 1, 2, 9, 10, 11, 50, 51, 95, 96}) {
-      auto found = co_await ledger->find_first(
-          [time](const Entry& entry) { return std::stoi(std::string(entry.data.view())) >= time; });
+      auto found = co_await ledger->find_first([&time](const Entry& entry) {
+        return std::stoi(std::string(entry.data.view())) >= time;
+      });
       CO_ASSERT_OK(found);
       int expected = 0;
       while (expected < 97 && (expected ^ 1) < time) ++expected;

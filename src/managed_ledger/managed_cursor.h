@@ -50,7 +50,8 @@ class ManagedCursor {
   bool ack(Position position) { return ack(position, 0); }
   // Acknowledge part of a batch of `batch_size` messages: keep only what `remaining` and what is
   // left so far have in common. True: this made the entry wholly acknowledged. `newly_acked`, if
-  // given, receives how many messages of it this call acknowledged.
+  // given, receives how many messages of it this call acknowledged. `batch_size` 0: not known; then
+  // `newly_acked` may be 0, and ones beyond the batch's end are dropped when its size is known.
   virtual bool ack_partly(Position position, std::span<const std::uint64_t> remaining,
                           std::uint32_t batch_size, std::uint32_t* newly_acked = nullptr) = 0;
   // Everything up to and including `position`; positions beyond the last entry are cut to it.

@@ -1,5 +1,5 @@
-// What control-flow coroutines need: spawn with an owner, hop to another shard, blocking work off the loop,
-// sleep, a one-shot event, a mutex.
+// What control-flow coroutines need: spawn with an owner, hop to another shard, blocking work off
+// the loop, sleep, a one-shot event, a mutex.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -26,8 +26,9 @@ namespace async_internal {
 [[noreturn]] void die_of(std::exception_ptr exception);
 }  // namespace async_internal
 
-// Starts `function` (a callable that returns Task<void>, moved into the task's own frame) on `shard`, owned by
-// `gate`: gate.close() waits for it. Call on `shard`. False, and nothing is started, if the gate is closed.
+// Starts `function` (a callable that returns Task<void>, moved into the task's own frame) on
+// `shard`, owned by `gate`: gate.close() waits for it. Call on `shard`. False, and nothing is
+// started, if the gate is closed.
 template <typename F>
 bool spawn(Shard& shard, Gate& gate, F function) {
   auto holder = gate.hold();
@@ -43,8 +44,8 @@ bool spawn(Shard& shard, Gate& gate, F function) {
   return true;
 }
 
-// Runs `function` (returns Task<T>) on `target` and gives its result to the calling coroutine, which comes back
-// on its own shard. On `target` itself it is a plain call.
+// Runs `function` (returns Task<T>) on `target` and gives its result to the calling coroutine,
+// which comes back on its own shard. On `target` itself it is a plain call.
 template <typename F>
 std::invoke_result_t<F> on_shard(Shard& target, F function) {
   if (target.is_current()) co_return co_await function();
@@ -64,7 +65,8 @@ Task<std::invoke_result_t<F>> run_blocking(asio::thread_pool& pool, F function) 
 // Comes back after `duration`, on the same shard.
 Task<void> sleep_for(Millis duration);
 
-// Something that happens once: set() lets all present and future waiters go on. Belongs to one shard.
+// Something that happens once: set() lets all present and future waiters go on. Belongs to one
+// shard.
 class Event {
  public:
   bool is_set() const { return set_; }

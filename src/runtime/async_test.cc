@@ -37,8 +37,8 @@ TEST_F(AsyncTest, HopsToAnotherShardAndComesBack) {
 
 TEST_F(AsyncTest, RunsBlockingWorkOffTheShard) {
   runtime_.run_and_wait(0, [this]() -> Task<void> {
-    const bool on_a_shard = co_await run_blocking(
-        runtime_.blocking(), [] { return Shard::current() != nullptr; });
+    const bool on_a_shard =
+        co_await run_blocking(runtime_.blocking(), [] { return Shard::current() != nullptr; });
     EXPECT_FALSE(on_a_shard);
     EXPECT_EQ(Shard::current(), &runtime_.shard(0));
   });

@@ -1,6 +1,6 @@
-// A gate counts what is running on behalf of an owner, so that the owner can refuse new work and wait for the
-// rest. Work enters with hold(); close() lets nobody in any more and completes when the last has left.
-// Belongs to one shard.
+// A gate counts what is running on behalf of an owner, so that the owner can refuse new work and
+// wait for the rest. Work enters with hold(); close() lets nobody in any more and completes when
+// the last has left. Belongs to one shard.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>

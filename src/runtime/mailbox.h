@@ -1,8 +1,8 @@
 // A queue from one shard to another: one thread puts, one other thread takes, no lock.
 //
-// It has no limit of its own. What may be in it is bounded by what its users may have in flight: publishes
-// by the permits of a connection and the memory budget, deliveries by consumer permits and the outbox
-// watermark, control calls by the number of connections.
+// It has no limit of its own. What may be in it is bounded by what its users may have in flight:
+// publishes by the permits of a connection and the memory budget, deliveries by consumer permits
+// and the outbox watermark, control calls by the number of connections.
 #pragma once
 
 #include <atomic>

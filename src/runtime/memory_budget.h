@@ -1,7 +1,7 @@
-// The memory of the process as a budget (DESIGN §2): what is large or grows with load (socket buffers, publishes
-// in flight, log blocks, read-ahead, deliveries) draws from it before it allocates and gives back after.
-// At the limit publishers' sockets stop being read; nothing is dropped.
-// All numbers are bytes. Any thread.
+// The memory of the process as a budget (DESIGN §2): what is large or grows with load (socket
+// buffers, publishes in flight, log blocks, read-ahead, deliveries) draws from it before it
+// allocates and gives back after. At the limit publishers' sockets stop being read; nothing is
+// dropped. All numbers are bytes. Any thread.
 #pragma once
 
 #include <array>
@@ -34,7 +34,9 @@ class MemoryBudget {
   }
   // Share of the limit in use, above which producers are held back (their sockets are not read).
   static constexpr double kHoldAt = 0.85;
-  bool pressed() const { return static_cast<double>(used()) > kHoldAt * static_cast<double>(limit_); }
+  bool pressed() const {
+    return static_cast<double>(used()) > kHoldAt * static_cast<double>(limit_);
+  }
 
   // False, and nothing is taken, if it would pass the limit.
   bool try_take(MemoryUse use, std::size_t bytes);

@@ -49,7 +49,9 @@ std::size_t usable_memory() {
 }
 
 Runtime::Runtime(RuntimeOptions options)
-    : options_(options), memory_(options.memory_limit), blocking_(std::max(1U, options.blocking_threads)) {
+    : options_(options),
+      memory_(options.memory_limit),
+      blocking_(std::max(1U, options.blocking_threads)) {
   const unsigned count = options_.shards != 0 ? options_.shards : usable_cores();
   for (unsigned i = 0; i < count; ++i) shards_.push_back(std::make_unique<Shard>(i, count));
 }

@@ -1,6 +1,6 @@
 // The shards of the process and the threads for blocking work (RocksDB, compression of cold data).
-// Owned by main; starts in start(), ends in stop(). Everything that lives on a shard must have been closed
-// (on its shard) before stop().
+// Owned by main; starts in start(), ends in stop(). Everything that lives on a shard must have been
+// closed (on its shard) before stop().
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -16,8 +16,8 @@
 namespace geminga {
 
 struct RuntimeOptions {
-  unsigned shards = 0;            // 0: one a core that this process may use
-  std::size_t memory_limit = 0;   // bytes; the caller resolves the default
+  unsigned shards = 0;           // 0: one a core that this process may use
+  std::size_t memory_limit = 0;  // bytes; the caller resolves the default
   bool pin_threads = true;
   unsigned blocking_threads = 2;
 };
@@ -38,7 +38,8 @@ class Runtime {
   // Runs `function` (returns Task<T>) on `shard` and waits for it. From a thread that is no shard.
   template <typename F>
   auto run_and_wait(unsigned shard, F function) {
-    return asio::co_spawn(this->shard(shard).executor(), std::move(function), asio::use_future).get();
+    return asio::co_spawn(this->shard(shard).executor(), std::move(function), asio::use_future)
+        .get();
   }
 
  private:

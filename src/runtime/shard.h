@@ -1,8 +1,9 @@
-// A shard: one thread, one event loop, and everything that lives on it. What belongs to a shard is touched by
-// its thread only and needs no lock; other threads reach it by post().
+// A shard: one thread, one event loop, and everything that lives on it. What belongs to a shard is
+// touched by its thread only and needs no lock; other threads reach it by post().
 //
-// A turn of the loop: ready handlers and timers, then the mailboxes, then the deferred work (flush what the
-// turn has gathered: receipts, deliveries, log writes). Deferred work may defer again; it runs in the same turn.
+// A turn of the loop: ready handlers and timers, then the mailboxes, then the deferred work (flush
+// what the turn has gathered: receipts, deliveries, log writes). Deferred work may defer again; it
+// runs in the same turn.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,8 +17,8 @@
 
 namespace geminga {
 
-// Something that wants to be called once at the end of the turn. Its owner keeps it alive while scheduled
-// (Shard::forget() unschedules it).
+// Something that wants to be called once at the end of the turn. Its owner keeps it alive while
+// scheduled (Shard::forget() unschedules it).
 class Deferred {
  public:
   virtual void run_deferred() = 0;
@@ -49,15 +50,17 @@ class Shard {
   static Shard* current();
   bool is_current() const { return current() == this; }
 
-  // Run `work` on this shard, in the order of posts from the same thread. Any thread. Between shards it goes
-  // through the mailbox of the pair. Work posted after the loop has ended is destroyed unrun.
+  // Run `work` on this shard, in the order of posts from the same thread. Any thread. Between
+  // shards it goes through the mailbox of the pair. Work posted after the loop has ended is
+  // destroyed unrun.
   void post(Work work);
   // This shard's thread only.
   void defer(Deferred& what);
   void forget(Deferred& what);
 
-  // Starts the thread (pinned to `cpu` if not negative). stop() ends the loop after the turn and joins;
-  // handlers that are left are destroyed, not run. Both from the thread that owns the shard object.
+  // Starts the thread (pinned to `cpu` if not negative). stop() ends the loop after the turn and
+  // joins; handlers that are left are destroyed, not run. Both from the thread that owns the shard
+  // object.
   void start(int cpu);
   void stop();
 

@@ -76,7 +76,8 @@ class SchemaRegistry {
   // broken.
   Task<Result<std::int64_t>> put(std::string schema_id, SchemaData schema,
                                  SchemaPutOptions options);
-  // With the defaults. (No default argument: GCC 12 destroys such a temporary twice in an awaited call.)
+  // With the defaults. (No default argument: GCC 12 destroys such a temporary twice in an awaited
+  // call.)
   Task<Result<std::int64_t>> put(std::string schema_id, SchemaData schema) {
     return put(std::move(schema_id), std::move(schema), SchemaPutOptions());
   }

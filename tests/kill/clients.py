@@ -14,6 +14,10 @@ import zlib
 import pulsar
 
 
+# Longer than activeConsumerFailoverDelayTimeMillis (1 s): so long a Failover consumer that comes back waits for its first message.
+QUIET_MILLIS = 2500
+
+
 def payload(producer, sequence, size):
     body = f"{producer} {sequence} ".encode()
     body += random.Random(f"{producer}{sequence}").randbytes(max(0, size - len(body) - 4))
@@ -107,7 +111,7 @@ def consume_topic(job, client, topic, journal, stop):
     count = 0
     while True:
         try:
-            message = consumer.receive(500)
+            message = consumer.receive(QUIET_MILLIS)
         except pulsar.Timeout:
             if stop.is_set():
                 break

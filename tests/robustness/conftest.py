@@ -5,6 +5,7 @@
 """
 import shutil
 import sys
+import tempfile
 import uuid
 from pathlib import Path
 from urllib.parse import urlparse
@@ -65,17 +66,25 @@ def still_serves(broker):
 
 
 @pytest.fixture
-def fresh(tmp_path):
+def place():
+    """A folder that other users can enter (pytest's own is closed to them), removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="robustness-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def fresh(place):
     """Makes Geminga brokers on one folder; they are ended after the test."""
     made = []
 
     def make(**settings):
-        settings.setdefault("data_dir", tmp_path / "data")
-        b = Geminga(log=tmp_path / f"broker{len(made)}.log", **settings)
+        settings.setdefault("data_dir", place / "data")
+        b = Geminga(log=place / f"broker{len(made)}.log", **settings)
         made.append(b)
         return b
 
     yield make
     for b in made:
         b.kill()
-    shutil.rmtree(tmp_path / "data", ignore_errors=True)

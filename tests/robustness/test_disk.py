@@ -46,31 +46,48 @@ def small_disk(folder, megabytes=400):
             time.sleep(0.1)
 
 
-def fill(broker, topic, first=0, limit=100000):
-    """Publishes 64 KiB messages until one is refused: (number acknowledged, text of the refusal)."""
+def open_producer(c, topic):
+    """'' or the text of the refusal."""
+    c.lookup(topic)
+    c.send(wire.PRODUCER, {1: topic, 2: 1, 3: c.request_id()})
+    while True:
+        kind, fields, _ = c.read_frame()
+        if kind == wire.PRODUCER_SUCCESS:
+            return ""
+        if kind == wire.ERROR:
+            return fields[3][0].decode()
+
+
+def fill(broker, topic, limit=100000):
+    """Publishes 64 KiB messages until one is refused: (number acknowledged, text of the refusal).
+
+    As a client does it: a producer that the broker closes is opened again, and what has no receipt is sent again.
+    """
     payload = wire.entry(b"x" * 65536)
+    acked, closed = 0, 0
     with Connection(broker, timeout=30) as c:
-        c.producer(topic)
-        sent = acked = first
-        refusal = None
-        while refusal is None and sent < limit:
+        refusal, sent = open_producer(c, topic), 0
+        while not refusal and acked < limit:
             try:
-                while sent - acked < 20:
+                while sent - acked < 20 and sent < limit:
                     c.send(wire.SEND, {1: 1, 2: sent}, payload)
                     sent += 1
                 kind, fields, _ = c.read_frame()
             except (Closed, ConnectionError):
-                refusal = "the connection was closed"
-                break
+                return acked, "the connection was closed"
             if kind == wire.SEND_RECEIPT:
-                acked += 1
+                acked, closed = acked + 1, 0
             elif kind == wire.SEND_ERROR:
                 refusal = fields[4][0].decode()
             elif kind == wire.CLOSE_PRODUCER:
-                refusal = "the producer was closed"
+                closed += 1
+                if closed == 20:
+                    return acked, "the producer is closed again and again without a word"
+                time.sleep(0.1)
+                refusal, sent = open_producer(c, topic), acked
             elif kind == wire.PING:
                 c.send(wire.PONG)
-        return acked - first, refusal
+        return acked, refusal
 
 
 def test_a_full_disk(tmp_path):

@@ -300,7 +300,7 @@ Answer id_at_time(Admin& admin, HttpRequest& request) {
   const std::int32_t partition = name->partition_index();
   auto work = [time, partition](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
     const std::int64_t wanted = *time;
-    auto found = co_await log.find_first([wanted](const Entry& entry) {
+    auto found = co_await log.find_first([&wanted](const Entry& entry) {
       auto metadata = parse_entry_metadata(entry.data.span());
       return metadata && metadata->timestamp() >= wanted;
     });

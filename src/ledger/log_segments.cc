@@ -16,7 +16,15 @@ namespace geminga {
 namespace {
 
 constexpr std::size_t kOpenFiles = 128;
-constexpr std::size_t kZeroChunk = 1 << 20;
+// New files are filled with zeros in small pieces: what the disk has not written yet delays the
+// next flush of the log. So fast while the log is slow (a flush then costs a third), else as fast
+// as the open segment fills.
+constexpr std::size_t kZeroChunk = 128 << 10;
+constexpr std::uint64_t kFillBytesPerMs = 32 << 10;
+// Flushes of so many bytes gain nothing from a filled file.
+constexpr std::uint64_t kLargeFlush = 128 << 10;
+// The next segment is prepared once the open one is so full.
+constexpr std::uint64_t kPrepareAt = 8;  // an eighth
 constexpr Millis kRetry{200};
 // Free slots that are kept as files beside the spare; the rest goes back to the disk.
 constexpr std::size_t kKeepFree = 4;
@@ -56,22 +64,29 @@ struct LogSegments::Preparation {
   std::string name;
   bool new_file = false;
   bool zero_fill = false;
-  std::atomic<bool> hurry{false};  // someone waits: leave the rest unfilled
-  std::shared_ptr<LogFile> file;   // the result
+  std::atomic<bool> hurry{false};  // someone waits, or it is of no use: leave the rest unfilled
+  std::atomic<std::uint64_t> due{
+      0};                         // bytes to have been filled by now, by the open segment's filling
+  std::shared_ptr<LogFile> file;  // the result
 };
 
 namespace {
 
-Status fill_with_zeros(LogFile& file, std::uint64_t bytes, const std::atomic<bool>& hurry) {
+Status fill_with_zeros(LogFile& file, std::uint64_t bytes, const std::atomic<bool>& hurry,
+                       const std::atomic<std::uint64_t>& due) {
   AlignedMemory zeros(kZeroChunk);
   std::memset(zeros.span().data(), 0, kZeroChunk);
-  for (std::uint64_t at = 0; at < bytes && !hurry.load(std::memory_order_relaxed);
-       at += kZeroChunk) {
-    const IoSlice slice{zeros.span().data(),
-                        static_cast<std::size_t>(std::min<std::uint64_t>(kZeroChunk, bytes - at))};
+  const std::int64_t began = monotonic_ns();
+  for (std::uint64_t at = 0; at < bytes && !hurry.load(std::memory_order_relaxed);) {
+    const auto elapsed_ms = static_cast<std::uint64_t>((monotonic_ns() - began) / 1'000'000);
+    if (at >= std::max(elapsed_ms * kFillBytesPerMs, due.load(std::memory_order_relaxed))) {
+      std::this_thread::sleep_for(Millis(2));
+      continue;
+    }
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kZeroChunk, bytes - at));
+    const IoSlice slice{zeros.span().data(), size};
     GM_RETURN_IF_ERROR(file.write(at, {&slice, 1}, false));
-    // Leaves the disk to the log most of the time.
-    if (at % (4 * kZeroChunk) == 0) std::this_thread::sleep_for(Millis(2));
+    at += size;
   }
   return file.sync();
 }
@@ -143,6 +158,25 @@ void LogSegments::prepare_spare() {
   start_preparing(spare_);
 }
 
+void LogSegments::progress(std::uint64_t at, std::uint64_t flushes) {
+  const std::uint64_t begin = options_.segment_bytes / kPrepareAt;
+  if (at < begin) return;
+  const bool large = at >= flushes * kLargeFlush;
+  if (!spare_) {
+    prepare_spare();
+    if (large && preparing_) preparing_->hurry = true;
+    return;
+  }
+  if (!preparing_) return;
+  if (large) preparing_->hurry = true;
+  // A quarter ahead, to be done before the open segment is full.
+  preparing_->due.store((at - begin) * 5 / 4, std::memory_order_relaxed);
+}
+
+void LogSegments::finish_preparing() {
+  if (preparing_) preparing_->hurry = true;
+}
+
 void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
   auto how = std::make_shared<Preparation>();
   how->new_file = free_.empty();
@@ -167,7 +201,8 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
         const std::string unfinished = how->name + ".new";
         GM_ASSIGN_OR_RETURN(how->file, folder->create(unfinished, how->header.segment_bytes));
         if (how->zero_fill) {
-          GM_RETURN_IF_ERROR(fill_with_zeros(*how->file, how->header.segment_bytes, how->hurry));
+          GM_RETURN_IF_ERROR(
+              fill_with_zeros(*how->file, how->header.segment_bytes, how->hurry, how->due));
         }
         GM_RETURN_IF_ERROR(write_segment_header(*how->file, how->header));
         GM_RETURN_IF_ERROR(how->file->sync());

@@ -84,6 +84,11 @@ class LogSegments {
   std::shared_ptr<LogSegment> begin();
   // Have a spare made, if there is none.
   void prepare_spare();
+  // `at` bytes of the open segment are used, by so many flushes: a spare is made ahead of its end,
+  // filled with zeros at a pace that neither delays the flushes nor comes too late.
+  void progress(std::uint64_t at, std::uint64_t flushes);
+  // Leave what is being prepared as it is: the log closes.
+  void finish_preparing();
 
   std::shared_ptr<LogSegment> find(std::uint64_t sequence) const;
   const std::map<std::uint64_t, std::shared_ptr<LogSegment>>& all() const { return segments_; }

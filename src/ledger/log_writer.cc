@@ -260,6 +260,7 @@ LogWriter::Place LogWriter::place(const RecordHeader& header, std::span<const st
 void LogWriter::begin_segment() {
   if (open_) seal_segment();
   open_ = segments_.begin();
+  open_flushes_ = 0;
   at_ = log_format::kDataStart;
   std::vector<std::vector<std::byte>> checkpoint;
   if (checkpoint_ == 0 || since_checkpoint_ >= kCheckpointEvery * checkpoint_bytes_) {
@@ -468,8 +469,10 @@ void LogWriter::flushed(const Status& status) {
       counters_.flushed_bytes / kSpaceCheck) {
     segments_.check_space();
   }
-  // A new file is made while the open segment fills.
-  if (open_ && at_ > open_->header.segment_bytes / 8 && !closing_) segments_.prepare_spare();
+  if (open_ && batch->segment == open_) {
+    ++open_flushes_;
+    if (!closing_) segments_.progress(at_, open_flushes_);
+  }
   shard_.defer(*this);
   acknowledge(*batch, Status::ok());
 }
@@ -514,6 +517,7 @@ void LogWriter::abandon() {
 
 Task<Status> LogWriter::close() {
   closing_ = true;
+  segments_.finish_preparing();
   if (!failed() && open_) seal_segment();
   shard_.defer(*this);
   const Status status = co_await durable();

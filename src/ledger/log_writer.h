@@ -132,6 +132,7 @@ class LogWriter final : public Deferred {
   const std::size_t max_payload_;
 
   std::shared_ptr<LogSegment> open_;
+  std::uint64_t open_flushes_ = 0;
   std::shared_ptr<CachedBlock> block_;
   std::uint64_t at_ = 0;           // where the next record goes
   std::uint64_t slice_begin_ = 0;  // first byte of the open batch in the current block

@@ -119,6 +119,8 @@ class Broker {
     TopicStats stats;
   };
   Task<std::vector<TopicSnapshot>> topic_snapshots();
+  // Of each log, by its index. Any shard.
+  Task<std::vector<LedgerStats>> ledger_stats();
 
  private:
   Task<Result<NamespacePolicies>> policies_of(TopicName name);

@@ -198,4 +198,15 @@ Task<std::vector<Broker::TopicSnapshot>> Broker::topic_snapshots() {
   co_return snapshots;
 }
 
+Task<std::vector<LedgerStats>> Broker::ledger_stats() {
+  std::vector<LedgerStats> found;
+  for (std::size_t i = 0; i < logs_.size(); ++i) {
+    LedgerStore* log = logs_[i];
+    auto work = [log]() -> Task<LedgerStats> { co_return log->stats(); };
+    Shard& shard = runtime_.shard(static_cast<unsigned>(i % runtime_.shard_count()));
+    found.push_back(co_await on_shard(shard, std::move(work)));
+  }
+  co_return found;
+}
+
 }  // namespace geminga

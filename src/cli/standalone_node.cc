@@ -155,6 +155,7 @@ std::optional<StartFailure> StandaloneNode::open_servers() {
   admin_ = std::make_unique<Admin>(Admin{*broker_});
   add_admin_routes(*router_, *admin_);
   http_ = std::make_unique<HttpServer>(runtime_, *router_);
+  admin_->http = http_.get();
   HttpServerOptions http;
   http.bind_address = options_.config.bind_address;
   http.port = static_cast<unsigned>(options_.config.web_service_port);

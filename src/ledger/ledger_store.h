@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/metrics.h"
 #include "base/position.h"
 #include "base/status.h"
 #include "runtime/task.h"
@@ -81,6 +82,13 @@ struct LedgerStats {
   std::int64_t ledgers = 0;
   std::int64_t live_bytes = 0;  // payload and headers of entries of existing ledgers
   std::int64_t disk_bytes = 0;  // space taken by segments
+  std::int64_t segments_in_use = 0;
+  std::int64_t segments_free = 0;  // kept for use again
+  // Since it was opened.
+  std::uint64_t appends = 0;
+  std::uint64_t append_bytes = 0;             // payload
+  std::uint64_t flushes = 0;                  // groups written and synced
+  const TimeHistogram* flush_time = nullptr;  // the store's own; readable on any thread
 };
 
 class LedgerStore {

@@ -206,6 +206,12 @@ LedgerStats LogStore::stats() const {
   stats.ledgers = static_cast<std::int64_t>(ledgers_.size());
   for (const auto& [sequence, segment] : segments_.all()) stats.live_bytes += segment->live_bytes;
   stats.disk_bytes = segments_.disk_bytes();
+  stats.segments_in_use = static_cast<std::int64_t>(segments_.all().size());
+  stats.segments_free = static_cast<std::int64_t>(segments_.free_slots());
+  stats.appends = counters_.appends;
+  stats.append_bytes = counters_.append_bytes;
+  stats.flushes = counters_.flushes;
+  stats.flush_time = &writer_.flush_time();
   return stats;
 }
 

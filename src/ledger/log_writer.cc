@@ -457,7 +457,9 @@ void LogWriter::flushed(const Status& status) {
     return;
   }
   const std::unique_ptr<Batch> batch = std::move(flushing_);
-  const auto micros = static_cast<std::uint64_t>((monotonic_ns() - batch->started_ns) / 1000);
+  const std::int64_t took_ns = monotonic_ns() - batch->started_ns;
+  const auto micros = static_cast<std::uint64_t>(took_ns / 1000);
+  flush_time_.record_ns(took_ns);
   ++counters_.flushes;
   counters_.flushed_bytes += batch->end - batch->begin;
   counters_.flush_micros += micros;

@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/metrics.h"
 #include "ledger/ledger_store.h"
 #include "ledger/log_cache.h"
 #include "ledger/log_segments.h"
@@ -66,6 +67,7 @@ class LogWriter final : public Deferred {
   // OK, or why the log takes no more.
   const Status& failure() const { return failure_; }
   bool failed() const { return !failure_.is_ok(); }
+  const TimeHistogram& flush_time() const { return flush_time_; }
   // Bytes that are not durable yet.
   std::size_t pending_bytes() const { return pending_bytes_; }
 
@@ -133,6 +135,7 @@ class LogWriter final : public Deferred {
 
   std::shared_ptr<LogSegment> open_;
   std::uint64_t open_flushes_ = 0;
+  TimeHistogram flush_time_;
   std::shared_ptr<CachedBlock> block_;
   std::uint64_t at_ = 0;           // where the next record goes
   std::uint64_t slice_begin_ = 0;  // first byte of the open batch in the current block

@@ -73,6 +73,14 @@ class MetadataWatch {
   virtual ~MetadataWatch() = default;
 };
 
+// Counts since the store was opened.
+struct MetadataStats {
+  std::uint64_t writes = 0;   // made durable
+  std::uint64_t groups = 0;   // synced batches that they took
+  std::uint64_t failed = 0;   // batches that could not be written
+  std::uint64_t refused = 0;  // writes refused because too many waited
+};
+
 class MetadataStore {
  public:
   virtual ~MetadataStore() = default;
@@ -99,6 +107,9 @@ class MetadataStore {
   // the changes, until the watch is destroyed. Call on a shard.
   virtual std::unique_ptr<MetadataWatch> watch(
       std::string prefix, UniqueFunction<void(const MetadataEvent&)> on_event) = 0;
+
+  // Any thread.
+  virtual MetadataStats stats() const = 0;
 
   // Finishes what is queued and refuses the rest. Once, before the runtime stops.
   virtual Task<Status> close() = 0;

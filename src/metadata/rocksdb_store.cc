@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "metadata/folder_inventory.h"
 #include "metadata/key_layout.h"
 #include "metadata/rocksdb_folder.h"
@@ -86,6 +87,9 @@ class RocksdbStore final : public MetadataStore {
       std::string prefix, UniqueFunction<void(const MetadataEvent&)> on_event) override {
     return watches_->add(std::move(prefix), std::move(on_event));
   }
+  MetadataStats stats() const override {
+    return {writes_.value(), groups_.value(), failed_.value(), refused_.load()};
+  }
   Task<Status> close() override;
 
  private:
@@ -125,6 +129,10 @@ class RocksdbStore final : public MetadataStore {
   // The writer thread's own.
   TreeChanges changes_;
   bool last_write_failed_ = false;
+  Counter writes_;
+  Counter groups_;
+  Counter failed_;
+  std::atomic<std::uint64_t> refused_{0};  // counted by all shards
   std::thread writer_;
 };
 
@@ -368,6 +376,7 @@ Status RocksdbStore::enqueue(Write& write) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return closed();
     if (queue_.size() >= kMaxQueued || queued_bytes_ + write.bytes > kMaxQueuedBytes) {
+      refused_.fetch_add(1, std::memory_order_relaxed);
       return Status::NoMemory(fmt::format(
           "{} writes wait for the metadata store in {}: try again later", queue_.size(), path_));
     }
@@ -410,7 +419,13 @@ void RocksdbStore::run_group(std::deque<Write> group) {
   // A refusal may rest on a change of the same group: no answer leaves before the group is on the
   // disk.
   const Status written = write_changes();
-  if (written) watches_->publish(changes_.events());
+  if (written) {
+    watches_->publish(changes_.events());
+    writes_.add(group.size());
+    groups_.add();
+  } else {
+    failed_.add();
+  }
   changes_.clear();
   for (std::size_t i = 0; i < group.size(); ++i) {
     if (written) {

@@ -20,6 +20,8 @@
 #include "base/metrics.h"
 #include "broker/broker.h"
 #include "broker/broker_metrics.h"
+#include "ledger/ledger_store.h"
+#include "metadata/metadata_store.h"
 #include "server/admin/admin.h"
 #include "server/http_server.h"
 
@@ -289,6 +291,27 @@ void add_memory(MetricsPage& page, const MemoryBudget& memory) {
   }
 }
 
+void add_stores(MetricsPage& page, const std::vector<LedgerStats>& logs,
+                const MetadataStats& metadata) {
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    const LedgerStats& log = logs[i];
+    const std::string name = std::to_string(i);
+    page.add(Metric::geminga_log_appends_total, {name}, count(log.appends));
+    page.add(Metric::geminga_log_append_bytes_total, {name}, count(log.append_bytes));
+    page.add(Metric::geminga_log_flushes_total, {name}, count(log.flushes));
+    if (log.flush_time != nullptr) {
+      page.add(Metric::geminga_log_flush_seconds, {name}, *log.flush_time);
+    }
+    page.add(Metric::geminga_log_segments, {name, "in_use"}, count(log.segments_in_use));
+    page.add(Metric::geminga_log_segments, {name, "free"}, count(log.segments_free));
+    page.add(Metric::geminga_log_disk_bytes, {name}, count(log.disk_bytes));
+  }
+  page.add(Metric::geminga_metadata_writes_total, {}, count(metadata.writes));
+  page.add(Metric::geminga_metadata_groups_total, {}, count(metadata.groups));
+  page.add(Metric::geminga_metadata_failed_writes_total, {}, count(metadata.failed));
+  page.add(Metric::geminga_metadata_refused_writes_total, {}, count(metadata.refused));
+}
+
 void add_http(MetricsPage& page, const HttpCounters& http) {
   const auto add = [&](Metric metric, std::uint64_t value) {
     page.add(metric, {}, static_cast<double>(value));
@@ -350,6 +373,7 @@ Answer metrics(Admin& admin, HttpRequest&) {
     page.add(Metric::geminga_shard_busy_ratio, {std::to_string(i)}, busy);
   }
   add_broker(page, topics, cluster);
+  add_stores(page, co_await admin.broker.ledger_stats(), admin.metadata().stats());
   admin.broker.metrics().collect(page, cluster);
   if (admin.metrics != nullptr) admin.metrics->collect(page);
   if (admin.http != nullptr) add_http(page, admin.http->counters());

@@ -3,6 +3,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from harness.broker import Geminga  # noqa: E402
@@ -38,3 +39,13 @@ def test_links_of_the_documents_lead_somewhere():
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)} -> {target}")
     assert not broken, broken
+
+
+def test_the_metrics_of_the_reference_are_on_the_page():
+    names = re.findall(r"^\| `(\w+)`", (ROOT / "docs/reference/metrics.md").read_text(), re.M)
+    assert len(names) > 40
+    with Geminga() as broker:
+        run_example(broker)
+        page = urllib.request.urlopen(broker.web_url + "/metrics", timeout=10).read().decode()
+    missing = [name for name in names if not re.search(rf"^# TYPE {name} ", page, re.M)]
+    assert not missing, missing

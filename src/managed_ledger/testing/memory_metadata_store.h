@@ -153,6 +153,7 @@ class MemoryMetadataStore final : public MetadataStore {
     return watch;
   }
 
+  MetadataStats stats() const override { return {}; }
   Task<Status> close() override { co_return Status::ok(); }
 
  private:

@@ -182,6 +182,8 @@ std::uint32_t CursorState::sized(Position position, std::uint32_t messages) {
   if (partial.remaining.empty()) {
     partials_.erase(at);
     add_acked(position);
+  } else if (partial.left() == messages) {
+    partials_.erase(at);
   }
   return beyond;
 }

@@ -37,6 +37,9 @@ TEST_F(PersistentTopicTest, ReopensAfterAFailedWrite) {
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();
     (void)co_await produce(client, kTopic, 1, "p");
+    // Without it the first ledger would be trimmed as soon as the failure ends it.
+    const Status subscribed = co_await topic()->create_subscription("s", Position::earliest(), {});
+    EXPECT_TRUE(subscribed.is_ok()) << subscribed.to_string();
     co_await publish(client, 1, "p", 0, 2);
     ledgers->faults().decide = [](const std::string& op,
                                   const std::string&) -> std::optional<Fault> {
@@ -56,6 +59,34 @@ TEST_F(PersistentTopicTest, ReopensAfterAFailedWrite) {
     EXPECT_EQ(again.type(), Command::PRODUCER_SUCCESS);
     co_await publish(client, 1, "p", 2, 2);
     EXPECT_EQ(topic()->managed_ledger()->total_entries(), 4);
+    // Every acknowledged entry is delivered, once and in order.
+    EXPECT_EQ((co_await subscribe(client, kTopic, "s", 9)).type(), Command::SUCCESS);
+    flow(client, 9, 10);
+    for (std::int64_t i = 0; i < 4; ++i) {
+      EXPECT_EQ((co_await client.next()).type(), Command::MESSAGE);
+      EXPECT_EQ(client.rest(), make_entry("p", i, "m").view());
+    }
+    co_await sleep_for(Millis(5));
+    EXPECT_TRUE(client.silent());
+  });
+}
+
+TEST_F(PersistentTopicTest, AFailedWriteTrimsOnlyWhatNobodySubscribedTo) {
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    co_await publish(client, 1, "p", 0, 2);
+    int left = 1;
+    ledgers->faults().decide = [&left](const std::string& op,
+                                       const std::string&) -> std::optional<Fault> {
+      if (op != "append" || left-- <= 0) return std::nullopt;
+      return Fault{Status::Io("the ledger is gone"), false};
+    };
+    co_await publish(client, 1, "p", 2, 2);  // go on in a new ledger
+    ledgers->faults().heal();
+    ManagedLedger& log = *topic()->managed_ledger();
+    for (int i = 0; i < 500 && log.ledgers().size() > 1; ++i) co_await sleep_for(Millis(1));
+    EXPECT_EQ(log.total_entries(), 2);
   });
 }
 

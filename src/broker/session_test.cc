@@ -154,6 +154,55 @@ TEST_F(SessionTest, LooksUpAndTellsPartitions) {
   });
 }
 
+// The Go client sends a schema of type NONE for bytes and asks for its version when it reads.
+TEST_F(SessionTest, KeepsAProducersSchemaOfTypeNone) {
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    Command ask;
+    ask.set_type(Command::GET_SCHEMA);
+    ask.mutable_getschema()->set_request_id(1);
+    ask.mutable_getschema()->set_topic(kTopic);
+    client.send(ask);
+    Command answer = co_await client.next();
+    EXPECT_EQ(answer.getschemaresponse().error_code(), proto::TopicNotFound);
+
+    Command command;
+    command.set_type(Command::PRODUCER);
+    auto& producer = *command.mutable_producer();
+    producer.set_topic(kTopic);
+    producer.set_producer_id(1);
+    producer.set_request_id(2);
+    producer.mutable_schema()->set_name("");
+    producer.mutable_schema()->set_schema_data("");
+    producer.mutable_schema()->set_type(proto::Schema::None);
+    client.send(command);
+    answer = co_await client.next();
+    EXPECT_EQ(answer.type(), Command::PRODUCER_SUCCESS);
+    const std::string version = answer.producer_success().schema_version();
+    EXPECT_EQ(version, std::string(8, '\0'));
+
+    ask.mutable_getschema()->set_schema_version(version);
+    client.send(ask);
+    answer = co_await client.next();
+    EXPECT_EQ(answer.type(), Command::GET_SCHEMA_RESPONSE);
+    EXPECT_FALSE(answer.getschemaresponse().has_error_code());
+    EXPECT_EQ(answer.getschemaresponse().schema().type(), proto::Schema::None);
+    EXPECT_EQ(answer.getschemaresponse().schema_version(), version);
+
+    // As in Pulsar, GET_OR_CREATE_SCHEMA gives no version for it.
+    Command make;
+    make.set_type(Command::GET_OR_CREATE_SCHEMA);
+    make.mutable_getorcreateschema()->set_request_id(3);
+    make.mutable_getorcreateschema()->set_topic(kTopic);
+    *make.mutable_getorcreateschema()->mutable_schema() = producer.schema();
+    client.send(make);
+    answer = co_await client.next();
+    EXPECT_EQ(answer.type(), Command::GET_OR_CREATE_SCHEMA_RESPONSE);
+    EXPECT_FALSE(answer.getorcreateschemaresponse().has_error_code());
+    EXPECT_EQ(answer.getorcreateschemaresponse().schema_version(), "");
+  });
+}
+
 TEST_F(SessionTest, PublishesAndConsumes) {
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();

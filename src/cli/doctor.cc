@@ -43,9 +43,11 @@ std::vector<std::string> log_folders(const std::string& folder) {
   return found;
 }
 
-int check_one_log(const std::string& folder, const std::string& name) {
+// `log_count` becomes at least what the log's segments say.
+int check_one_log(const std::string& folder, const std::string& name, std::uint32_t& log_count) {
   auto found = check_log(folder + "/" + name);
   if (!found) return report(name, {found.status().message()}, "cannot be read");
+  log_count = std::max(log_count, found->log_count);
   std::vector<std::string> problems;
   for (const LogDamage& damage : found->damage) {
     problems.push_back(damage.file + " at offset " + std::to_string(damage.offset) + ": " +
@@ -92,7 +94,14 @@ int doctor_main(int argc, char** argv) {
     return lock.is(ErrorCode::Conflict) ? kExitLocked : kExitDataFolder;
   }
   int problems = check_metadata(folder + "/metadata");
-  for (const std::string& log : log_folders(folder)) problems += check_one_log(folder, log);
+  std::uint32_t log_count = 0;
+  for (const std::string& log : log_folders(folder))
+    problems += check_one_log(folder, log, log_count);
+  for (std::uint32_t i = 0; i < log_count; ++i) {
+    const std::string name = "log-" + std::to_string(i);
+    if (!std::filesystem::is_directory(folder + "/" + name, error))
+      problems += report(name, {folder + "/" + name + " is missing"}, "cannot be read");
+  }
   if (problems == 0) {
     std::printf("%s is sound\n", folder.c_str());
     return kExitOk;

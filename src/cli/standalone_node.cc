@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "broker/broker.h"
 #include "cli/exit_codes.h"
+#include "ledger/log_file.h"
 #include "ledger/log_store.h"
 #include "metadata/rocksdb_store.h"
 #include "server/admin/admin.h"
@@ -47,8 +48,37 @@ StartFailure failure(const Status& status, int otherwise) {
   return {exit_code_of(status, otherwise), status};
 }
 
+std::string log_folder(const std::string& data_dir, unsigned index) {
+  return data_dir + "/log-" + std::to_string(index);
+}
+
+// The folders are made before their number is stored: from then on each must be there.
+Status make_log_folders(const std::string& data_dir, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    std::error_code error;
+    std::filesystem::create_directories(log_folder(data_dir, i), error);
+    if (error) {
+      return Status::Io("cannot make the folder " + log_folder(data_dir, i) + ": " +
+                        error.message());
+    }
+  }
+  GM_ASSIGN_OR_RETURN(const auto folder, open_log_folder(data_dir, false, true));
+  return folder->sync();
+}
+
+Status check_log_folders(const std::string& data_dir, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    std::error_code error;
+    if (std::filesystem::is_directory(log_folder(data_dir, i), error)) continue;
+    return Status::Corruption("the folder " + log_folder(data_dir, i) +
+                              " is missing, and with it all messages of its topics; put it back");
+  }
+  return Status::ok();
+}
+
 // How many logs this data folder has: fixed when it was made (docs/decisions/0002).
-Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, unsigned wanted) {
+Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, std::string data_dir,
+                                        unsigned wanted) {
   auto found = co_await metadata.get(kLogCountPath);
   if (!found) co_return found.status();
   if (found->has_value()) {
@@ -59,8 +89,10 @@ Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, unsigned wanted
       co_return Status::Corruption(std::string("metadata key ") + kLogCountPath + " holds '" +
                                    text + "' where a number of logs must be");
     }
+    GM_CO_RETURN_IF_ERROR(check_log_folders(data_dir, count));
     co_return count;
   }
+  GM_CO_RETURN_IF_ERROR(make_log_folders(data_dir, wanted));
   MetadataPut options;
   options.expected_version = -1;
   auto put = co_await metadata.put(kLogCountPath, std::to_string(wanted), options);
@@ -111,8 +143,9 @@ std::optional<StartFailure> StandaloneNode::open_metadata() {
 }
 
 std::optional<StartFailure> StandaloneNode::open_logs() {
-  auto count = runtime_.run_and_wait(
-      0, [this]() { return stored_log_count(*metadata_, runtime_.shard_count()); });
+  auto count = runtime_.run_and_wait(0, [this]() {
+    return stored_log_count(*metadata_, options_.data_dir, runtime_.shard_count());
+  });
   if (!count) return failure(count.status(), kExitDataFolder);
   const auto cache_mb = static_cast<std::size_t>(options_.config.managed_ledger_cache_size_mb);
   const std::size_t cache = cache_mb != 0 ? cache_mb << 20 : options_.memory / 3;
@@ -120,7 +153,7 @@ std::optional<StartFailure> StandaloneNode::open_logs() {
   std::vector<std::future<Result<std::unique_ptr<LogStore>>>> opening;
   for (unsigned i = 0; i < *count; ++i) {
     LogStoreOptions options;
-    options.folder = options_.data_dir + "/log-" + std::to_string(i);
+    options.folder = log_folder(options_.data_dir, i);
     options.log_index = i;
     options.log_count = *count;
     options.cache_bytes = cache / *count;

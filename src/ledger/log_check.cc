@@ -52,7 +52,7 @@ class Checker {
       return Status::ok();
     }
     options.log_index = file->header.log_index;
-    options.log_count = file->header.log_count;
+    options.log_count = report_.log_count = file->header.log_count;
     if (file->one_header_damaged) damage(name, 0, "one of the two copies of the header is damaged");
     if (file->header.sequence == 0) {
       ++report_.free_segments;

@@ -19,6 +19,7 @@ struct LogDamage {
 };
 
 struct DoctorReport {
+  std::uint32_t log_count = 0;  // of the data folder, as the segments have it; 0: there is none
   std::uint64_t segments = 0;
   std::uint64_t free_segments = 0;
   std::uint64_t records = 0;

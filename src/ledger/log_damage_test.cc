@@ -200,6 +200,11 @@ TEST_F(LogDamageTest, MissingAndShortFilesAreRefused) {
   EXPECT_TRUE(files_->remove("segment-000001.log").is_ok());
   status = open_fails();
   EXPECT_TRUE(status.is(ErrorCode::Corruption));
+  EXPECT_THAT(status.message(), HasSubstr("segment-000001.log is missing"));
+  // After a crash there is no list.
+  EXPECT_TRUE(files_->remove("CLEAN").is_ok());
+  status = open_fails();
+  EXPECT_TRUE(status.is(ErrorCode::Corruption));
   EXPECT_THAT(status.message(), HasSubstr("of ledger 0"));
 }
 
@@ -227,6 +232,49 @@ TEST_F(LogDamageTest, WriteErrorStopsTheLogAndRestartRecovers) {
     EXPECT_EQ((*ledger)->last_confirmed(), 49);
     EXPECT_TRUE((co_await store->close()).is_ok());
   });
+}
+
+TEST_F(LogDamageTest, MissingSegmentIsRefusedAndPutBack) {
+  write_log(100, true);
+  EXPECT_TRUE(check_log(*files_)->healthy());
+  // All there is: without it the log would look new, and give the same ids out again.
+  EXPECT_TRUE(files_->rename("segment-000000.log", "elsewhere").is_ok());
+  for (int i = 0; i < 2; ++i) {
+    const Status refused = open_fails();
+    EXPECT_TRUE(refused.is(ErrorCode::Corruption)) << refused.to_string();
+    EXPECT_THAT(refused.message(), HasSubstr("segment-000000.log"));
+    const auto report = check_log(*files_);
+    EXPECT_FALSE(report->opens);
+    EXPECT_THAT(report->refusal, HasSubstr("segment-000000.log"));
+  }
+  EXPECT_TRUE(files_->rename("elsewhere", "segment-000000.log").is_ok());
+  EXPECT_TRUE(check_log(*files_)->healthy());
+  write_log(10, false);  // opens it
+}
+
+TEST_F(LogDamageTest, SegmentOfAnotherTimeIsRefused) {
+  write_log(100, true);
+  const auto before = files_->copy();
+  write_log(10, true);  // in a segment of its own
+  MemoryBytes& now = *files_->bytes_of("segment-000001.log");
+  std::vector<std::byte> bytes(now.size());
+  before->bytes_of("segment-000000.log")->read(0, bytes);
+  now.write(0, bytes);
+  EXPECT_TRUE(open_fails().is(ErrorCode::Corruption));
+}
+
+TEST_F(LogDamageTest, ListOfSegmentsHoldsUntilTheNextStart) {
+  write_log(100, true);
+  write_log(100, false);  // as a crash leaves it: there is no list
+  EXPECT_EQ(files_->bytes_of("CLEAN"), nullptr);
+  write_log(10, true);
+  MemoryBytes* list = files_->bytes_of("CLEAN");
+  ASSERT_NE(list, nullptr);
+  std::byte changed{'7'};
+  list->write(30, {&changed, 1});
+  const Status refused = open_fails();
+  EXPECT_TRUE(refused.is(ErrorCode::Corruption)) << refused.to_string();
+  EXPECT_THAT(refused.message(), HasSubstr("CLEAN is damaged"));
 }
 
 TEST_F(LogDamageTest, ReadErrorIsTold) {
@@ -295,6 +343,68 @@ TEST_F(LogDamageTest, NoSpaceForASegmentWaitsAndGoesOn) {
     EXPECT_EQ(acks.done.size(), 3000U);
     EXPECT_TRUE(acks.failures.empty());
     EXPECT_EQ(co_await verify(*cursor, kSize), "");
+    EXPECT_TRUE((co_await store->close()).is_ok());
+  });
+}
+
+TEST_F(LogDamageTest, FullDiskIsToldAndSurvivesRestarts) {
+  files_->set_free_bytes(12 << 20);
+  auto with = options();
+  with.disk_reserve_bytes = 2 << 20;
+  with.rewrite_bytes_per_second = 1 << 30;
+  LedgerId data_id = -1;
+  run([&]() -> Task<void> {
+    auto opened = co_await open_log(shard(), budget(), with);
+    LogStore& store = **opened;
+    auto data = co_await store.create(kData);
+    data_id = (*data)->id();
+    Status status;
+    while (status.is_ok()) status = co_await append_all(*data, 50, kSize);
+    EXPECT_TRUE(status.is(ErrorCode::DiskFull)) << status.to_string();
+    EXPECT_TRUE((co_await store.close()).is_ok());
+  });
+  // Each start seals a segment and needs another: what the data must not take is enough for that.
+  EntryId last = -1;
+  for (int start = 0; start < 8; ++start) {
+    run([&]() -> Task<void> {
+      auto opened = co_await open_log(shard(), budget(), with);
+      LogStore& store = **opened;
+      EXPECT_FALSE(store.writable());
+      auto data = co_await store.open(data_id);
+      EXPECT_TRUE(data.is_ok()) << data.status().to_string();
+      if (last < 0) last = (*data)->last_confirmed();
+      EXPECT_EQ((*data)->last_confirmed(), last);
+      auto cursor = co_await store.create(kCursor);
+      EXPECT_TRUE(cursor.is_ok()) << cursor.status().to_string();
+      EXPECT_TRUE((co_await append_all(*cursor, 10, 100)).is_ok());
+      EXPECT_TRUE((co_await store.remove((*cursor)->id())).is_ok());
+      co_await sleep_for(Millis(50));
+      EXPECT_TRUE((co_await store.close()).is_ok());
+    });
+  }
+  run([&]() -> Task<void> {
+    auto opened = co_await open_log(shard(), budget(), with);
+    LogStore& store = **opened;
+    EXPECT_EQ(co_await verify(*(co_await store.open(data_id)), kSize), "");
+    EXPECT_TRUE((co_await store.remove(data_id)).is_ok());
+    for (int i = 0; i < 200 && !store.writable(); ++i) co_await sleep_for(Millis(10));
+    EXPECT_TRUE(store.writable());
+    EXPECT_TRUE((co_await store.close()).is_ok());
+  });
+}
+
+TEST_F(LogDamageTest, WithoutRoomForAnySegmentALedgerIsRefused) {
+  files_->set_free_bytes(1 << 19);
+  run([&]() -> Task<void> {
+    auto store = co_await must_open();
+    for (int i = 0; i < 2; ++i) {
+      auto refused = co_await store->create(kCursor);
+      EXPECT_TRUE(refused.is(ErrorCode::DiskFull)) << refused.status().to_string();
+      EXPECT_THAT(refused.status().message(), HasSubstr("no space left"));
+    }
+    files_->set_free_bytes(10 << 20);
+    for (int i = 0; i < 200 && !store->writable(); ++i) co_await sleep_for(Millis(10));
+    EXPECT_TRUE((co_await store->create(kCursor)).is_ok());
     EXPECT_TRUE((co_await store->close()).is_ok());
   });
 }

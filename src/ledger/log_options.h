@@ -14,10 +14,10 @@
 namespace geminga {
 
 struct LogStoreOptions {
-  std::string folder;           // made if missing; one log
-  std::uint32_t log_index = 0;  // ledger ids are k * log_count + log_index
-  std::uint32_t log_count = 1;  // fixed for the life of the folder
-  std::uint64_t segment_bytes = 64 << 20;
+  std::string folder;                      // made if missing; one log
+  std::uint32_t log_index = 0;             // ledger ids are k * log_count + log_index
+  std::uint32_t log_count = 1;             // fixed for the life of the folder
+  std::uint64_t segment_bytes = 64 << 20;  // less on a disk of less than a gigabyte
   std::size_t block_bytes = 256 << 10;
   std::size_t max_batch_bytes = 4 << 20;    // of one flush
   std::size_t cache_bytes = 64 << 20;       // blocks kept for reading, those being written included
@@ -27,8 +27,8 @@ struct LogStoreOptions {
   bool zero_fill = true;  // new segments, ahead of use
   bool direct_io = true;  // O_DIRECT where the file system has it
   LogIoKind io = LogIoKind::Auto;
-  // Below this much free space appends of data answer DiskFull. 0: 256 MiB, or 2 % of the disk if
-  // that is less.
+  // Below this much free space appends of data answer DiskFull; half of it no segment takes. 0: 256
+  // MiB, or less on a small disk (LogSegments).
   std::uint64_t disk_reserve_bytes = 0;
   // Sealed segments with a smaller share of live bytes are rewritten.
   double rewrite_below = 0.25;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "ledger/log_clean_list.h"
 #include "ledger/log_io.h"
 #include "ledger/log_scan.h"
 
@@ -46,6 +47,7 @@ class Recovery {
  private:
   Status read_files();
   Status check_identity(const SegmentFile& file) const;
+  Status check_clean_list() const;
   Result<bool> read_footer(Found& found);
   Status check_newest_points();
   Status scan_unsealed();
@@ -69,15 +71,13 @@ class Recovery {
 
 Status Recovery::read_files() {
   GM_ASSIGN_OR_RETURN(const auto names, folder_.list());
-  // After a kill of the process files, names and headers may be visible that a crash of the machine
-  // would still undo. What is built upon must be durable: names here, headers of free slots and
-  // scanned segments below.
-  if (!read_only_) GM_RETURN_IF_ERROR(folder_.sync());
+  bool listed = false;
   for (const std::string& name : names) {
     if (name.ends_with(".new")) {
       if (!read_only_) GM_RETURN_IF_ERROR(folder_.remove(name));
       continue;
     }
+    listed |= name == kCleanList;
     const auto slot = segment_slot(name);
     if (!slot) continue;
     log_.next_slot = std::max(log_.next_slot, *slot + 1);
@@ -102,6 +102,26 @@ Status Recovery::read_files() {
       return Status::Corruption(
           fmt::format("{} has the sequence {} of another segment", name, sequence));
     }
+  }
+  if (listed) GM_RETURN_IF_ERROR(check_clean_list());
+  if (read_only_) return Status::ok();
+  // What the list says ends with the first change, so it goes before that.
+  if (listed) GM_RETURN_IF_ERROR(folder_.remove(kCleanList));
+  // After a kill of the process files, names and headers may be visible that a crash of the machine
+  // would still undo. What is built upon must be durable: names here, headers of free slots above,
+  // scanned segments below.
+  return folder_.sync();
+}
+
+Status Recovery::check_clean_list() const {
+  GM_ASSIGN_OR_RETURN(const auto segments, read_clean_list(folder_));
+  for (const ListedSegment& segment : segments) {
+    const auto found = found_.find(segment.sequence);
+    if (found != found_.end() && found->second.file.slot == segment.slot) continue;
+    return Status::Corruption(
+        fmt::format("{}/{} is missing, or was replaced by another file: at the last shutdown it "
+                    "was the segment with sequence {}; put it back",
+                    folder_.path(), segment_name(segment.slot), segment.sequence));
   }
   return Status::ok();
 }

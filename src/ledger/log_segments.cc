@@ -28,6 +28,8 @@ constexpr std::uint64_t kPrepareAt = 8;  // an eighth
 constexpr Millis kRetry{200};
 // Free slots that are kept as files beside the spare; the rest goes back to the disk.
 constexpr std::size_t kKeepFree = 4;
+// Segments that only what is no data may begin.
+constexpr std::uint64_t kKeptBack = 2;
 
 std::uint64_t random_salt() {
   static thread_local std::random_device device;
@@ -64,7 +66,8 @@ struct LogSegments::Preparation {
   std::string name;
   bool new_file = false;
   bool zero_fill = false;
-  std::atomic<bool> hurry{false};  // someone waits, or it is of no use: leave the rest unfilled
+  std::atomic<bool> hurry{false};      // someone waits, or it is of no use: leave the rest unfilled
+  std::atomic<bool> has_space{false};  // the file's space is taken from the disk
   std::atomic<std::uint64_t> due{
       0};                         // bytes to have been filled by now, by the open segment's filling
   std::shared_ptr<LogFile> file;  // the result
@@ -105,7 +108,11 @@ LogSegments::LogSegments(Shard& shard, LogIo& io, LogFolder& folder, const LogSt
   reserve_bytes_ = options.disk_reserve_bytes;
   if (reserve_bytes_ == 0) {
     reserve_bytes_ = 256 << 20;
-    if (auto size = folder.disk_bytes()) reserve_bytes_ = std::min(reserve_bytes_, *size / 50);
+    if (auto size = folder.disk_bytes()) {
+      // 2 %, of a small disk up to a tenth: the metadata store needs some megabytes in any case.
+      const std::uint64_t small = std::min<std::uint64_t>(32 << 20, *size / 10);
+      reserve_bytes_ = std::min(reserve_bytes_, std::max(*size / 50, small));
+    }
   }
 }
 
@@ -149,6 +156,7 @@ std::shared_ptr<LogSegment> LogSegments::begin() {
   if (preparing_) preparing_->hurry = true;
   segments_[segment->sequence()] = segment;
   first_ = false;
+  check_space();
   return segment;
 }
 
@@ -180,6 +188,7 @@ void LogSegments::finish_preparing() {
 void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
   auto how = std::make_shared<Preparation>();
   how->new_file = free_.empty();
+  how->has_space = !how->new_file;
   if (how->new_file) {
     segment->slot = next_slot_++;
   } else {
@@ -193,13 +202,20 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
   how->hurry = spare_ != segment;
   preparing_ = how;
   io_.call(
-      [how, folder = &folder_]() -> Status {
+      [how, folder = &folder_, kept = reserve_bytes_ / 2]() -> Status {
         if (!how->new_file) {
           GM_ASSIGN_OR_RETURN(how->file, folder->open(how->name, true));
           return write_segment_header(*how->file, how->header);
         }
+        // Others need the disk, too: first of all the metadata store.
+        const auto free = folder->free_bytes();
+        if (free && *free < how->header.segment_bytes + kept) {
+          return Status::DiskFull(fmt::format("no space left for a segment in {}: {} MiB are free",
+                                              folder->path(), *free >> 20));
+        }
         const std::string unfinished = how->name + ".new";
         GM_ASSIGN_OR_RETURN(how->file, folder->create(unfinished, how->header.segment_bytes));
+        how->has_space = true;
         if (how->zero_fill) {
           GM_RETURN_IF_ERROR(
               fill_with_zeros(*how->file, how->header.segment_bytes, how->hurry, how->due));
@@ -217,8 +233,12 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
 void LogSegments::prepared(const std::shared_ptr<LogSegment>& segment,
                            const std::shared_ptr<Preparation>& how, const Status& status) {
   if (preparing_ == how) preparing_.reset();
+  if (attempted_) std::exchange(attempted_, nullptr)->set();
   if (!status) {
-    GM_LOG_WARN("log {}: no segment: {}; trying again", options_.log_index, status.to_string());
+    if (!starved_) {
+      GM_LOG_WARN("log {}: no segment: {}; trying again until there is one", options_.log_index,
+                  status.to_string());
+    }
     // The slot's file may be half made: a new one is tried under another name.
     starved_ = true;
     check_space();
@@ -233,6 +253,12 @@ void LogSegments::prepared(const std::shared_ptr<LogSegment>& segment,
   remember_open(*segment);
   check_space();
   if (on_ready_) on_ready_();
+}
+
+Task<void> LogSegments::next_attempt() {
+  if (!attempted_) attempted_ = std::make_shared<Event>();
+  auto attempted = attempted_;
+  co_await attempted->wait();
 }
 
 void LogSegments::retry_later(const std::shared_ptr<LogSegment>& segment) {
@@ -369,17 +395,20 @@ void LogSegments::drop_surplus() {
 void LogSegments::check_space() {
   const auto free = folder_.free_bytes();
   if (!free) return;  // the next write will tell
-  const std::size_t files = free_.size() + (spare_ && spare_->ready ? 1 : 0);
+  const bool spare = spare_ && (spare_->ready || (preparing_ && preparing_->has_space));
+  const std::size_t files = free_.size() + (spare ? 1 : 0);
   const std::uint64_t room = *free + files * options_.segment_bytes;
-  const bool now = !starved_ && room > reserve_bytes_;
+  // All logs share the disk.
+  const std::uint64_t at_hand = files + *free / options_.segment_bytes / options_.log_count;
+  const bool now = !starved_ && room > reserve_bytes_ && at_hand >= kKeptBack;
   if (now != writable_) {
     if (now) {
       GM_LOG_INFO("log {}: {} MiB free: publishing resumes", options_.log_index, room >> 20);
     } else {
       GM_LOG_WARN(
-          "log {}: {} MiB free on the disk of {}, the reserve is {} MiB: publishing stops until "
-          "space is freed",
-          options_.log_index, room >> 20, folder_.path(), reserve_bytes_ >> 20);
+          "log {}: {} MiB free on the disk of {}, kept back are {} segments and {} MiB: publishing "
+          "stops until space is freed",
+          options_.log_index, room >> 20, folder_.path(), kKeptBack, reserve_bytes_ >> 20);
     }
   }
   writable_ = now;

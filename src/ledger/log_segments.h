@@ -24,6 +24,7 @@
 #include "ledger/ledger_state.h"
 #include "ledger/log_footer.h"
 #include "ledger/log_options.h"
+#include "runtime/async.h"
 #include "runtime/shard.h"
 
 namespace geminga {
@@ -101,12 +102,17 @@ class LogSegments {
   void set_floor(std::uint64_t sequence);
   std::uint64_t floor() const { return floor_; }
 
-  // Space: is there more left than the reserve?
+  // Space for data? Two segments more than the open one must be at hand or free on the disk: what
+  // else is written (cursors, the ledger table, moves) goes on, also after a restart, which seals
+  // the open segment; and the reserve must be left.
   bool writable() const { return writable_; }
   void check_space();
   std::int64_t disk_bytes() const;
   // A segment is asked for and the disk has no room for it.
   bool starved() const { return starved_; }
+  bool spare_ready() const { return spare_ && spare_->ready; }
+  // The next attempt to make a segment has succeeded or failed.
+  Task<void> next_attempt();
   std::size_t free_slots() const { return free_.size(); }
 
   // Keeps the index of a footed segment in memory, within the bound.
@@ -148,6 +154,7 @@ class LogSegments {
   bool starved_ = false;
   bool first_ = true;
   std::vector<std::shared_ptr<LogSegment>> waiting_;  // could not be prepared yet
+  std::shared_ptr<Event> attempted_;
   asio::steady_timer retry_timer_;
   asio::steady_timer space_timer_;
   bool watching_space_ = false;

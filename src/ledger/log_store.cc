@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ledger/log_clean_list.h"
 #include "ledger/log_ledger.h"
 #include "ledger/log_reclaim.h"
 
@@ -112,6 +113,7 @@ Task<Result<std::shared_ptr<Ledger>>> LogStore::create(
     co_return Status::InvalidArgument(
         fmt::format("ledger metadata of {} bytes is too large", bytes.size()));
   }
+  GM_CO_RETURN_IF_ERROR(co_await writer_.room());
   // The id is taken after place() may have begun a segment, whose start must not name it; so the
   // ledger enters the table only behind the record, too.
   auto state = std::make_shared<LedgerState>(writer_.take_id());
@@ -145,6 +147,9 @@ Task<Result<std::shared_ptr<Ledger>>> LogStore::open(LedgerId id) {
 Task<Status> LogStore::seal(std::shared_ptr<LedgerState> state) {
   const auto inside = gate_.hold();
   if (!inside) co_return Status::Closed("the log is closed");
+  if (!state->sealed) {
+    GM_CO_RETURN_IF_ERROR(co_await writer_.room());
+  }
   if (state->removed) co_return Status::Closed(fmt::format("ledger {} was deleted", state->id));
   if (!state->sealed) {
     if (writer_.failed()) co_return writer_.failure();
@@ -220,8 +225,29 @@ Task<Status> LogStore::close() {
   co_await gate_.close();
   co_await reader_.close();
   const Status status = co_await writer_.close();
+  if (status) {
+    // Without the list the next start checks less, and is right all the same.
+    const Status listed = co_await list_segments();
+    if (!listed) GM_LOG_WARN("log {}: {}", options_.log_index, listed.to_string());
+  }
   drop_handles();
   co_return status;
+}
+
+Task<Status> LogStore::list_segments() {
+  auto segments = std::make_shared<std::vector<ListedSegment>>();
+  for (const auto& [sequence, segment] : segments_.all())
+    segments->push_back({segment->slot, sequence});
+  if (segments->empty()) co_return Status::ok();
+  auto done = std::make_shared<Event>();
+  auto result = std::make_shared<Status>();
+  io_->call([folder = folder_, segments] { return write_clean_list(*folder, *segments); },
+            [done, result](const Status& status) {
+              *result = status;
+              done->set();
+            });
+  co_await done->wait();
+  co_return *result;
 }
 
 Task<void> LogStore::abandon() {
@@ -237,6 +263,20 @@ void LogStore::drop_handles() {
     if (auto handle = state->handle.lock()) handle->store_ = nullptr;
   }
 }
+
+namespace {
+
+// The largest entries of clients must fit (LogWriter takes a quarter of a segment).
+constexpr std::uint64_t kSmallSegment = 32 << 20;
+
+// What is kept back is counted in segments: on a small disk they are smaller.
+void fit_segments(LogStoreOptions& options, LogFolder& folder) {
+  const auto disk = folder.disk_bytes();
+  if (!disk || *disk / 16 >= options.segment_bytes) return;
+  options.segment_bytes = std::min(options.segment_bytes, kSmallSegment);
+}
+
+}  // namespace
 
 Task<Result<std::unique_ptr<LogStore>>> open_log(Shard& shard, MemoryBudget& budget,
                                                  LogStoreOptions options) {
@@ -263,6 +303,7 @@ Task<Result<std::unique_ptr<LogStore>>> open_log(Shard& shard, MemoryBudget& bud
           }
           GM_ASSIGN_OR_RETURN(folder, open_log_folder(options.folder, options.direct_io, false));
         }
+        fit_segments(options, *folder);
         *recovered = recover_log(*folder, options);
         return recovered->status();
       },

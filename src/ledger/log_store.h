@@ -65,6 +65,7 @@ class LogStore final : public LedgerStore {
   std::shared_ptr<LogLedger> handle_of(const std::shared_ptr<LedgerState>& state);
   Task<Status> seal(std::shared_ptr<LedgerState> state);
   void forget(LedgerState& state);
+  Task<Status> list_segments();
   void drop_handles();
 
   Shard& shard_;

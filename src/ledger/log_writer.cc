@@ -195,6 +195,18 @@ void LogWriter::note_point(const std::shared_ptr<LedgerState>& ledger, EntryId e
   ++open_->building->points;
 }
 
+Task<Status> LogWriter::room() {
+  while (!failed() && !(open_ && open_->ready) && !segments_.spare_ready()) {
+    if (segments_.starved()) {
+      co_return Status::DiskFull(
+          fmt::format("no space left on the disk of log {}: free some, then it goes on by itself",
+                      options_.log_index));
+    }
+    co_await segments_.next_attempt();
+  }
+  co_return failure_;
+}
+
 void LogWriter::when_durable(Waiter waiter) {
   if (failed()) {
     shard_.post([waiter = std::move(waiter), status = failure_]() mutable { waiter(status); });

@@ -58,6 +58,8 @@ class LogWriter final : public Deferred {
                                 const log_format::RecordHeader& header,
                                 std::span<const std::byte> payload);
   std::uint64_t add_moved_created(const LedgerState& ledger, std::span<const std::byte> payload);
+  // Waits until a segment takes records. DiskFull if there is none and no room for one.
+  Task<Status> room();
   void when_durable(Waiter waiter);
   Task<Status> durable();
 

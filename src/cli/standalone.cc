@@ -1,12 +1,15 @@
 // `geminga standalone`: options, start, wait for a signal, stop.
 #include <malloc.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "base/clock.h"
@@ -66,6 +69,16 @@ sigset_t block_stop_signals() {
   return signals;
 }
 
+// Each connection is an open file: as many as the system allows this process.
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    GM_LOG_WARN("the limit of open files stays as it is: {}", std::strerror(errno));
+  }
+}
+
 }  // namespace
 
 int standalone_main(int argc, char** argv) {
@@ -80,6 +93,7 @@ int standalone_main(int argc, char** argv) {
   mallopt(M_ARENA_MAX, 4);
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
+  raise_file_limit();
   const sigset_t signals = block_stop_signals();
   log_notes(options.notes);
 

@@ -1,11 +1,13 @@
 #include "server/binary_server.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "PulsarApi.pb.h"
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "broker/broker.h"
@@ -16,6 +18,23 @@
 namespace geminga {
 
 using asio::ip::tcp;
+
+namespace {
+
+// Kept for what is no client of the binary protocol: segments, the metadata store, HTTP. The log
+// must never find that it cannot open a file.
+constexpr std::int64_t kFilesKept = 1024;
+
+constexpr Millis kTellFullEvery{10'000};
+
+std::int64_t connections_by_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 1 << 30) return 1 << 30;
+  const auto files = static_cast<std::int64_t>(limit.rlim_cur);
+  return std::max(files - kFilesKept, files / 2);
+}
+
+}  // namespace
 
 SessionSettings session_settings(const Broker& broker) {
   const BrokerConfig& config = broker.config();
@@ -57,6 +76,7 @@ Task<Status> BinaryServer::start(std::string address, unsigned port) {
     co_return Status::Io(fmt::format("cannot listen on {}:{}: {}", address, port, error.message()));
   }
   port_ = acceptor.local_endpoint(error).port();
+  most_by_files_ = connections_by_files();
   acceptor_.emplace(std::move(acceptor));
   for (unsigned i = 0; i < broker_.runtime().shard_count(); ++i) {
     shards_.push_back(
@@ -66,14 +86,25 @@ Task<Status> BinaryServer::start(std::string address, unsigned port) {
   co_return Status::ok();
 }
 
+std::string BinaryServer::full() const {
+  const std::int64_t open = broker_.metrics().open_connections();
+  const std::int64_t most = broker_.config().broker_max_connections;
+  if (most > 0 && open >= most) {
+    return "Reached the maximum number of connections (brokerMaxConnections)";
+  }
+  if (open < most_by_files_) return "";
+  return fmt::format(
+      "Reached the {} connections that the broker's limit of open files (ulimit -n) has room for",
+      most_by_files_);
+}
+
 // Best effort: a client that has not sent CONNECT yet may or may not read it.
-void BinaryServer::refuse(asio::ip::tcp::socket& socket) {
+void BinaryServer::refuse(asio::ip::tcp::socket& socket, const std::string& why) {
   pulsar::proto::BaseCommand command;
   command.set_type(pulsar::proto::BaseCommand::ERROR);
   command.mutable_error()->set_request_id(~std::uint64_t{0});
   command.mutable_error()->set_error(pulsar::proto::NotAllowedError);
-  command.mutable_error()->set_message(
-      "Reached the maximum number of connections (brokerMaxConnections)");
+  command.mutable_error()->set_message(why);
   const Buffer frame = encode_command(command);
   boost::system::error_code ignored;
   socket.non_blocking(true, ignored);
@@ -94,10 +125,14 @@ Task<void> BinaryServer::accept_all() {
       co_await sleep_for(Millis(100));
       continue;
     }
-    const std::int64_t most = broker_.config().broker_max_connections;
-    if (most > 0 && broker_.metrics().open_connections() >= most) {
+    if (const std::string why = full(); !why.empty()) {
       broker_.metrics().of(0).connections_refused.add();
-      refuse(socket);
+      const std::int64_t now = monotonic_ns();
+      if (now - told_full_ns_ > std::chrono::nanoseconds(kTellFullEvery).count()) {
+        told_full_ns_ = now;
+        GM_LOG_WARN("refusing connections: {}", why);
+      }
+      refuse(socket, why);
       continue;
     }
     ConnectionShard* home = shards_[next].get();

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +40,9 @@ class BinaryServer {
 
  private:
   Task<void> accept_all();
-  static void refuse(asio::ip::tcp::socket& socket);
+  // Empty, or why one more connection is too many.
+  std::string full() const;
+  static void refuse(asio::ip::tcp::socket& socket, const std::string& why);
 
   Broker& broker_;
   const SessionSettings settings_;
@@ -46,6 +50,8 @@ class BinaryServer {
   Gate accepting_;
   std::vector<std::unique_ptr<ConnectionShard>> shards_;
   unsigned port_ = 0;
+  std::int64_t told_full_ns_ = std::numeric_limits<std::int64_t>::min() / 2;
+  std::int64_t most_by_files_ = 0;  // connections that the limit of open files leaves room for
 };
 
 // What the broker's configuration says about connections.

@@ -49,6 +49,12 @@ def open_files(pid):
         return 0
 
 
+def limits(pid, name):
+    """(soft, hard) of a resource of /proc/PID/limits."""
+    line = next(line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if line.startswith(name))
+    return tuple(int(n) for n in line[len(name):].split()[:2])
+
+
 def state(pid):
     """One letter (R, S, Z, ...) or '' when the process is gone."""
     try:

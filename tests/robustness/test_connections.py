@@ -1,12 +1,13 @@
 """Many connections, silent ones, and clients that do not read: the broker stays up and bounded, and serves the others."""
 import resource
 import time
+from contextlib import ExitStack
 
 import pulsar
 import pytest
 
 from harness import procfs, wire
-from harness.wire import Connection
+from harness.wire import Closed, Connection
 
 pytestmark = pytest.mark.usefixtures("still_serves")
 
@@ -68,6 +69,40 @@ def test_idle_connections(broker, client, topic, request):
         while procfs.open_files(broker.pid) > 200 and time.monotonic() < deadline:
             time.sleep(0.1)
         assert procfs.open_files(broker.pid) <= 200
+
+
+@pytest.mark.ours
+def test_more_connections_than_open_files(fresh, topic):
+    """Refused with a reason; the others are served, and there is room again when some close."""
+    b = fresh(prefix=["prlimit", "--nofile=128:600"])
+    b.start()
+    limits = procfs.limits(b.pid, "Max open files")
+    assert limits == (600, 600), "the broker takes what it may have"
+    with ExitStack() as open_ones:
+        refusal, count = "", 0
+        while not refusal and count < 600:
+            c = open_ones.enter_context(Connection(b, handshake=False))
+            try:
+                c.send(wire.CONNECT, {1: "raw-test", 4: 20, 5: "none"})
+                kind, fields, _ = c.read_frame()
+            except (Closed, ConnectionError):
+                break               # told and closed while we still wrote
+            if kind == wire.ERROR:
+                refusal = fields[3][0].decode()
+            else:
+                count += 1
+                last = c
+        assert 200 <= count < 500, f"{count} connections of 600 open files; {refusal}"
+        assert "refusing connections" in b.tail(lines=1000) and "ulimit" in b.tail(lines=1000)
+        last.producer(topic)
+        last.publish(b"served")
+        last.expect(wire.SEND_RECEIPT)
+        last.subscribe(topic, "s", earliest=True)
+    deadline = time.monotonic() + 10
+    while procfs.open_files(b.pid) > 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    Connection(b).close()
+    b.stop()
 
 
 def test_connections_that_come_and_go(broker, client, topic):

@@ -179,7 +179,7 @@ def step_asan() -> tuple[int, int]:
 
 
 # The steps that a plain run plays. The others are run by name until their open failures are mended.
-DEFAULT = ["lint", "unit", "scenario", "kill", "docs"]
+DEFAULT = ["lint", "unit", "scenario", "robustness", "kill", "docs"]
 
 
 def pytest_step(folder: str) -> tuple[int, int]:

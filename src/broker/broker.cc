@@ -122,6 +122,10 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   ledger.retention_ms = minutes < 0 ? -1 : minutes * 60'000;
   ledger.retention_bytes = mb < 0 ? -1 : mb << 20;
 
+  settings.max_unacked_per_consumer =
+      of_namespace.max_unacked_per_consumer.value_or(config_.max_unacked_messages_per_consumer);
+  settings.max_unacked_per_subscription = of_namespace.max_unacked_per_subscription.value_or(
+      config_.max_unacked_messages_per_subscription);
   // Topics of the broker's own obey none of the limits for users.
   if (!name.is_system()) {
     settings.deduplication =

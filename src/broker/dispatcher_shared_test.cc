@@ -177,6 +177,26 @@ TEST(DispatcherShared, StopsAtTheLimitsOfUnacknowledgedMessages) {
   });
 }
 
+TEST(DispatcherShared, FollowsAChangeOfTheLimitsOfUnacknowledgedMessages) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    DispatcherConfig config;
+    TestSubscription s(shard, config);
+    s.subscription->limit_unacked(10, 0);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.publish_many(100);
+    s.subscription->flow(*ca, 1000);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 10U);
+    s.subscription->limit_unacked(0, 30);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 30U);
+    s.subscription->limit_unacked(0, 0);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 100U);
+  });
+}
+
 TEST(DispatcherShared, ChunksOfAMessageGoToOneConsumer) {
   run_on_shard([](Shard& shard) -> Task<void> {
     DispatcherConfig config;

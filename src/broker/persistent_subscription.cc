@@ -293,6 +293,13 @@ Task<Status> PersistentSubscription::expire(std::int64_t older_than_seconds) {
   co_return co_await move_mark_delete(last_expired);
 }
 
+void PersistentSubscription::limit_unacked(std::int64_t per_consumer,
+                                           std::int64_t per_subscription) {
+  config_.max_unacked_per_consumer = per_consumer;
+  config_.max_unacked_per_subscription = per_subscription;
+  entries_available();  // there may be room now
+}
+
 void PersistentSubscription::entries_available() {
   if (!dispatcher_) return;
   dispatcher_->entries_available();

@@ -59,6 +59,7 @@ class PersistentSubscription final : public Subscription,
   Task<Status> skip_all() override;
   Task<Status> skip(std::int64_t messages) override;
   Task<Status> expire(std::int64_t older_than_seconds) override;
+  void limit_unacked(std::int64_t per_consumer, std::int64_t per_subscription) override;
   void entries_available() override;
 
   SubscriptionStats stats() const override;
@@ -87,7 +88,7 @@ class PersistentSubscription final : public Subscription,
   const std::shared_ptr<ManagedCursor> cursor_;
   const std::string name_;
   const bool durable_;
-  const DispatcherConfig config_;
+  DispatcherConfig config_;  // dispatchers refer to it
   std::optional<SubscriptionType> type_;
 
   bool closed_ = false;

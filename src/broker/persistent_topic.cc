@@ -83,6 +83,10 @@ void PersistentTopic::apply(const TopicSettings& settings) {
   settings_ = settings;
   producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
   ledger_->set_config(settings.ledger);
+  for (const auto& [name, subscription] : subscriptions_) {
+    subscription->limit_unacked(settings.max_unacked_per_consumer,
+                                settings.max_unacked_per_subscription);
+  }
   if (settings.deduplication == (deduplication_ != nullptr)) return;
   spawn(env_.shard, gate_, [self = shared_from_this()]() -> Task<void> {
     const Status switched = co_await self->switch_deduplication();
@@ -313,8 +317,10 @@ std::shared_ptr<Subscription> PersistentTopic::make_subscription(
     std::shared_ptr<ManagedCursor> cursor) {
   const std::string name = cursor->name();
   const bool durable = cursor->durable();
-  return make_persistent_subscription(
+  auto made = make_persistent_subscription(
       {*this, *ledger_, std::move(cursor), name, durable, env_.config});
+  made->limit_unacked(settings_.max_unacked_per_consumer, settings_.max_unacked_per_subscription);
+  return made;
 }
 
 std::shared_ptr<Subscription> PersistentTopic::subscription(const std::string& name) const {

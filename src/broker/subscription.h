@@ -143,6 +143,13 @@ class Subscription {
   virtual Task<Status> skip(std::int64_t messages) = 0;
   virtual Task<Status> expire(std::int64_t older_than_seconds) = 0;
 
+  // How many unacknowledged messages a consumer, and all consumers together, may hold (0: no
+  // limit). Acts at once; where nothing is acknowledged it changes nothing.
+  virtual void limit_unacked(std::int64_t per_consumer, std::int64_t per_subscription) {
+    (void)per_consumer;
+    (void)per_subscription;
+  }
+
   // New entries are durable (called once a turn, not per entry), or the topic was terminated.
   virtual void entries_available() = 0;
 

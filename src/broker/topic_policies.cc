@@ -39,6 +39,8 @@ void overlay(NamespacePolicies& policies, const json::object& own) {
   take(own, "maxProducers", policies.max_producers_per_topic);
   take(own, "maxConsumers", policies.max_consumers_per_topic);
   take(own, "maxConsumersPerSubscription", policies.max_consumers_per_subscription);
+  take(own, "maxUnackedMessagesOnConsumer", policies.max_unacked_per_consumer);
+  take(own, "maxUnackedMessagesOnSubscription", policies.max_unacked_per_subscription);
   take(own, "maxSubscriptionsPerTopic", policies.max_subscriptions_per_topic);
   if (const auto on = flag(own, "deduplicationEnabled")) policies.deduplication = on;
   if (const auto on = flag(own, "schemaValidationEnforced"))

@@ -12,12 +12,15 @@ TEST(TopicPolicies, LieOverThoseOfTheNamespace) {
   const Status laid = overlay_topic_policies(
       policies,
       R"({"global":{"maxConsumers":3,"maxProducers":4},)"
-      R"("local":{"maxConsumers":2,"deduplicationEnabled":true,"retention":{"retentionTimeInMinutes":-1,)"
+      R"("local":{"maxConsumers":2,"maxUnackedMessagesOnConsumer":7,"maxUnackedMessagesOnSubscription":9,)"
+      R"("deduplicationEnabled":true,"retention":{"retentionTimeInMinutes":-1,)"
       R"("retentionSizeInMB":7},"subscriptionTypesEnabled":["Shared"],)"
       R"("autoSubscriptionCreation":{"allowAutoSubscriptionCreation":false}}})");
   ASSERT_TRUE(laid.is_ok()) << laid.to_string();
   EXPECT_EQ(policies.max_producers_per_topic, 4);
   EXPECT_EQ(policies.max_consumers_per_topic, 2);
+  EXPECT_EQ(policies.max_unacked_per_consumer, 7);
+  EXPECT_EQ(policies.max_unacked_per_subscription, 9);
   EXPECT_EQ(policies.deduplication, true);
   EXPECT_EQ(policies.retention_minutes, -1);
   EXPECT_EQ(policies.retention_mb, 7);

@@ -21,7 +21,9 @@ struct TopicSettings {
   std::int64_t max_consumers = 0;
   std::int64_t max_subscriptions = 0;
   std::int64_t max_consumers_per_subscription = 0;  // over the broker's own limit
-  std::int64_t message_ttl_seconds = 0;             // 0: none
+  std::int64_t max_unacked_per_consumer = 50'000;
+  std::int64_t max_unacked_per_subscription = 200'000;
+  std::int64_t message_ttl_seconds = 0;  // 0: none
 };
 
 }  // namespace geminga

@@ -189,7 +189,12 @@ Task<Result<std::optional<NamespacePolicies>>> Namespaces::policies(std::string 
   auto found = co_await metadata_.get(kPoliciesRoot + name_space);
   if (!found) co_return found.status();
   // A parent without a value of its own is no namespace.
-  if (!found->has_value() || (*found)->value.empty()) co_return std::optional<NamespacePolicies>();
+  if (!found->has_value() || (*found)->value.empty()) {
+    std::optional<NamespacePolicies> defaults;
+    const auto name = NamespaceName::parse(name_space);
+    if (name && name->exists_by_itself()) defaults.emplace();
+    co_return defaults;
+  }
   auto policies = parse_namespace_policies((*found)->value);
   if (!policies) co_return policies.status().with_context("namespace " + name_space);
   co_return std::optional<NamespacePolicies>(std::move(*policies));

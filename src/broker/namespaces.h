@@ -57,7 +57,7 @@ class Namespaces {
   // public/default and pulsar/system. What is there is left alone.
   Task<Status> bootstrap();
 
-  // Empty: there is no such namespace.
+  // Empty: there is no such namespace. One of the old form has the defaults if it was not created.
   Task<Result<std::optional<NamespacePolicies>>> policies(std::string name_space);
 
   // Partitions of a partitioned topic (`name` is the base); 0: it is none.

@@ -144,6 +144,13 @@ TEST_F(NamespacesTest, ReadsPoliciesFresh) {
   EXPECT_THAT(policies.status().message(), testing::HasSubstr("t/n"));
 }
 
+TEST_F(NamespacesTest, ThoseOfTheOldFormNeedNotBeCreated) {
+  EXPECT_TRUE(run([this] { return namespaces_->policies("t/c/n"); })->has_value());
+  EXPECT_FALSE(run([this] { return namespaces_->policies("t/global/n"); })->has_value());
+  store("/admin/policies/t/c/n", R"({"deleted":true})");
+  EXPECT_TRUE((*run([this] { return namespaces_->policies("t/c/n"); }))->deleted);
+}
+
 TEST_F(NamespacesTest, PartitionedTopics) {
   const TopicName name = *TopicName::parse("persistent://t/n/a b");
   const std::string path = "/admin/partitioned-topics/t/n/persistent/a+b";

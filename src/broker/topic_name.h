@@ -35,6 +35,8 @@ class NamespaceName {
   std::string_view local() const { return std::string_view(full_).substr(local_at_); }
   bool is_v1() const { return local_at_ != tenant_size_ + 1; }
   std::string_view cluster() const;  // "" unless v1
+  // Names of the old form need not be created, save those of cluster "global".
+  bool exists_by_itself() const { return is_v1() && cluster() != "global"; }
 
   friend bool operator==(const NamespaceName& a, const NamespaceName& b) {
     return a.full_ == b.full_;

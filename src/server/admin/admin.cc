@@ -59,6 +59,8 @@ void add_admin_routes(HttpRouter& router, Admin& admin) {
 
 void add_routes(HttpRouter& router, Admin& admin, std::span<const AdminRoute> routes) {
   constexpr std::string_view kDomain = ":domain";
+  constexpr std::string_view kTopic = "/admin/v2/:domain/{tenant}/{namespace}/{topic}";
+  constexpr char kOldTopic[] = "/{tenant}/{cluster}/{namespace}/{topic}";
   for (const AdminRoute& route : routes) {
     const std::string pattern = route.pattern;
     const std::size_t at = pattern.find(kDomain);
@@ -66,8 +68,12 @@ void add_routes(HttpRouter& router, Admin& admin, std::span<const AdminRoute> ro
       add_one(router, admin, route, pattern);
       continue;
     }
-    for (const char* domain : {"persistent", "non-persistent"}) {
+    for (const std::string domain : {"persistent", "non-persistent"}) {
       add_one(router, admin, route, std::string(pattern).replace(at, kDomain.size(), domain));
+      if (pattern.starts_with(kTopic)) {
+        add_one(router, admin, route,
+                "/admin/" + domain + kOldTopic + pattern.substr(kTopic.size()));
+      }
     }
   }
 }
@@ -99,17 +105,26 @@ HttpResponse refusal_of(const Status& status) {
   return reason(status);
 }
 
+namespace {
+// "namespace", or of old "cluster/namespace".
+std::string local_namespace(const HttpRequest& request) {
+  const std::string& cluster = request.param("cluster");
+  return cluster.empty() ? request.param("namespace") : cluster + '/' + request.param("namespace");
+}
+}  // namespace
+
 Result<NamespaceName> namespace_of(const HttpRequest& request) {
-  auto name = NamespaceName::of(request.param("tenant"), request.param("namespace"));
+  auto name = NamespaceName::of(request.param("tenant"), local_namespace(request));
   if (!name) return Status::PreconditionFailed("Namespace name is not valid");
   return name;
 }
 
 Result<TopicName> topic_of(const HttpRequest& request) {
-  // /admin/v2/<domain>/..., /lookup/v2/topic/<domain>/...
-  const std::size_t at = request.segments.front() == "lookup" ? 3 : 2;
+  // /admin/v2/<domain>/..., /lookup/v2/topic/<domain>/..., and of old /admin/<domain>/...
+  std::size_t at = request.segments.front() == "lookup" ? 3 : 2;
+  if (!request.param("cluster").empty()) at = 1;
   const bool persistent = request.segments.size() > at && request.segments[at] == "persistent";
-  auto ns = NamespaceName::of(request.param("tenant"), request.param("namespace"));
+  auto ns = NamespaceName::of(request.param("tenant"), local_namespace(request));
   if (!ns) return Status::PreconditionFailed("Topic name is not valid");
   auto name = TopicName::of(persistent ? TopicDomain::Persistent : TopicDomain::NonPersistent, *ns,
                             request.param("topic"));
@@ -141,10 +156,35 @@ std::string local_policies_path(const NamespaceName& ns) {
   return "/admin/local-policies/" + ns.full();
 }
 
+Task<Result<std::vector<NamespaceName>>> namespaces_of(Admin& admin, std::string tenant) {
+  std::vector<NamespaceName> out;
+  auto children = co_await admin.metadata().children(tenant_path(tenant));
+  if (!children) co_return children.status();
+  for (const std::string& child : *children) {
+    auto node = co_await admin.metadata().get(tenant_path(tenant) + '/' + child);
+    if (!node) co_return node.status();
+    // A node without a value is the cluster in names of the old form.
+    const bool cluster = node->has_value() && (*node)->value.empty();
+    std::vector<std::string> locals{child};
+    if (cluster) {
+      auto below = co_await admin.metadata().children(tenant_path(tenant) + '/' + child);
+      if (!below) co_return below.status();
+      locals = std::move(*below);
+      for (std::string& local : locals) local = child + '/' + local;
+    }
+    for (const std::string& local : locals) {
+      auto name = NamespaceName::of(tenant, local);
+      if (name) out.push_back(std::move(*name));
+    }
+  }
+  co_return out;
+}
+
 Task<Status> require_namespace(Admin& admin, NamespaceName ns) {
   auto node = co_await admin.metadata().get(policies_path(ns));
   if (!node) co_return node.status();
-  if (!node->has_value()) co_return Status::NotFound("Namespace not found");
+  if (!node->has_value() && !ns.exists_by_itself())
+    co_return Status::NotFound("Namespace not found");
   co_return Status::ok();
 }
 

@@ -44,7 +44,8 @@ using Answer = Task<Result<HttpResponse>>;
 using AdminHandler = Answer (*)(Admin& admin, HttpRequest& request);
 struct AdminRoute {
   HttpMethod method;
-  // ":domain" as a segment stands for "persistent" and "non-persistent": two routes.
+  // ":domain" as a segment stands for "persistent" and "non-persistent": two routes. What is below
+  // a topic has two more, without "v2" and with a cluster, for names of the old form.
   const char* pattern;
   const char* summary;
   AdminHandler handler;
@@ -81,7 +82,8 @@ JsonBody json_body(const HttpRequest& request, EmptyBody empty);
 // For errors of policy readers: Protocol is bare text, all others a reason.
 HttpResponse refusal_of(const Status& status);
 
-// {tenant}/{namespace}; PreconditionFailed "Namespace name is not valid".
+// {tenant}/{namespace}, of the old form if the route has a {cluster}; PreconditionFailed "Namespace
+// name is not valid".
 Result<NamespaceName> namespace_of(const HttpRequest& request);
 // :domain/{tenant}/{namespace}/{topic}; PreconditionFailed "Topic name is not valid".
 Result<TopicName> topic_of(const HttpRequest& request);
@@ -96,6 +98,8 @@ std::string tenant_path(std::string_view tenant);          // /admin/policies/T
 std::string policies_path(const NamespaceName& ns);        // /admin/policies/T/N
 std::string local_policies_path(const NamespaceName& ns);  // /admin/local-policies/T/N
 
+// The namespaces of a tenant, also those of the old form that were created.
+Task<Result<std::vector<NamespaceName>>> namespaces_of(Admin& admin, std::string tenant);
 // NotFound "Namespace not found" (what topic operations say) unless it exists.
 Task<Status> require_namespace(Admin& admin, NamespaceName ns);
 // The partitions of a partitioned topic, or the topic itself.

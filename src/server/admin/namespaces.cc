@@ -40,10 +40,11 @@ Answer list(Admin& admin, HttpRequest& request) {
   auto exists = co_await admin.metadata().get(tenant_path(tenant));
   if (!exists) co_return exists.status();
   if (!exists->has_value()) co_return Status::NotFound("Tenant not found");
-  auto names = co_await admin.metadata().children(tenant_path(tenant));
-  if (!names) co_return names.status();
-  for (std::string& name : *names) name = tenant + '/' + name;
-  co_return text_list(*names);
+  auto namespaces = co_await namespaces_of(admin, tenant);
+  if (!namespaces) co_return namespaces.status();
+  std::vector<std::string> names;
+  for (const NamespaceName& ns : *namespaces) names.push_back(ns.full());
+  co_return text_list(names);
 }
 
 Answer get(Admin& admin, HttpRequest& request) {
@@ -74,6 +75,29 @@ Answer create(Admin& admin, HttpRequest& request) {
                       std::string_view(cluster.get_string()), ns->tenant()));
     }
   }
+  Status created =
+      co_await create_document(admin.metadata(), policies_path(*ns), std::move(*document));
+  if (created.is(ErrorCode::AlreadyExists))
+    co_return Status::AlreadyExists("Namespace already exists");
+  if (!created) co_return created;
+  co_return no_content();
+}
+
+// One of the old form: the body is its bundles, and it is in the cluster of its name alone.
+Answer create_old(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  auto ns = namespace_of(request);
+  if (!ns) co_return ns.status();
+  auto tenant = co_await admin.metadata().get(tenant_path(ns->tenant()));
+  if (!tenant) co_return tenant.status();
+  if (!tenant->has_value()) co_return Status::NotFound("Tenant does not exist");
+  json::object policies;
+  if (body.value.is_object()) policies["bundles"] = std::move(body.value);
+  auto document = new_namespace_document(std::move(policies), admin.cluster(),
+                                         admin.config().default_number_of_namespace_bundles);
+  if (!document) co_return refusal_of(document.status());
+  (*document)["replication_clusters"] = json::array();
   Status created =
       co_await create_document(admin.metadata(), policies_path(*ns), std::move(*document));
   if (created.is(ErrorCode::AlreadyExists))
@@ -193,6 +217,13 @@ constexpr AdminRoute kRoutes[] = {
      get},
     {HttpMethod::Put, "/admin/v2/namespaces/{tenant}/{namespace}", "Create a namespace", create},
     {HttpMethod::Delete, "/admin/v2/namespaces/{tenant}/{namespace}", "Delete a namespace", remove},
+    {HttpMethod::Get, "/admin/namespaces/{tenant}", "Namespaces of a tenant", list},
+    {HttpMethod::Get, "/admin/namespaces/{tenant}/{cluster}/{namespace}",
+     "All policies of a namespace with a name of the old form", get},
+    {HttpMethod::Put, "/admin/namespaces/{tenant}/{cluster}/{namespace}",
+     "Create a namespace with a name of the old form", create_old},
+    {HttpMethod::Delete, "/admin/namespaces/{tenant}/{cluster}/{namespace}",
+     "Delete a namespace with a name of the old form", remove},
     {HttpMethod::Get, "/admin/v2/namespaces/{tenant}/{namespace}/topics", "Topics of a namespace",
      topics},
     {HttpMethod::Get, "/admin/v2/namespaces/{tenant}/{namespace}/bundles", "Bundles of a namespace",
@@ -223,7 +254,7 @@ Task<Status> delete_namespace(Admin& admin, NamespaceName ns, bool force) {
   const Status missing = Status::NotFound("Namespace " + ns.full() + " does not exist.");
   auto exists = co_await admin.metadata().get(policies_path(ns));
   if (!exists) co_return exists.status();
-  if (!exists->has_value()) co_return missing;
+  if (!exists->has_value() && !ns.exists_by_itself()) co_return missing;
   auto names = co_await admin.broker.list_topics(ns.full(), true, true, true);
   if (!names) co_return names.status();
   const std::string partitioned = "/admin/partitioned-topics/" + ns.full();
@@ -241,12 +272,13 @@ Task<Status> delete_namespace(Admin& admin, NamespaceName ns, bool force) {
     empty = empty && parents->empty();
   }
   if (!empty && !force) co_return Status::Conflict("Cannot delete non empty namespace");
+  if (empty && !exists->has_value()) co_return missing;
 
   DocumentChange mark = [](json::object& policies) {
     policies["deleted"] = true;
     return Status::ok();
   };
-  Status marked = co_await change_document(admin.metadata(), policies_path(ns), mark);
+  Status marked = co_await change_document(admin.metadata(), policies_path(ns), mark, true);
   if (!marked) co_return marked;
   Status gone = co_await admin.metadata().remove_recursive(partitioned);
   if (!gone) co_return gone;

@@ -1,4 +1,5 @@
 // Tenants: who may administer them and in which clusters they may be, stored under /admin/policies.
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
@@ -99,6 +100,26 @@ Answer update(Admin& admin, HttpRequest& request) {
   co_return no_content();
 }
 
+// Adds those of the old form that were not created, but have topics.
+Task<Status> add_old_namespaces(Admin& admin, std::string tenant,
+                                std::vector<NamespaceName>& namespaces) {
+  const std::string root = "/managed-ledgers/" + tenant;
+  auto clusters = co_await admin.metadata().children(root);
+  if (!clusters) co_return clusters.status();
+  for (const std::string& cluster : *clusters) {
+    auto locals = co_await admin.metadata().children(root + '/' + cluster);
+    if (!locals) co_return locals.status();
+    for (const std::string& local : *locals) {
+      auto ns = NamespaceName::of(tenant, cluster + '/' + local);
+      // Below a namespace of today are the domains of its topics.
+      if (!ns || local == "persistent") continue;
+      if (std::find(namespaces.begin(), namespaces.end(), *ns) == namespaces.end())
+        namespaces.push_back(std::move(*ns));
+    }
+  }
+  co_return Status::ok();
+}
+
 Answer remove(Admin& admin, HttpRequest& request) {
   const std::string name = request.param("tenant");
   const bool force = request.query_flag("force", false);
@@ -110,14 +131,14 @@ Answer remove(Admin& admin, HttpRequest& request) {
   auto exists = co_await admin.metadata().get(tenant_path(name));
   if (!exists) co_return exists.status();
   if (!exists->has_value()) co_return missing;
-  auto namespaces = co_await admin.metadata().children(tenant_path(name));
+  auto namespaces = co_await namespaces_of(admin, name);
   if (!namespaces) co_return namespaces.status();
   if (!namespaces->empty() && !force)
     co_return Status::Conflict("The tenant still has active namespaces");
-  for (const std::string& local : *namespaces) {
-    auto ns = NamespaceName::of(name, local);
-    if (!ns) continue;
-    Status deleted = co_await delete_namespace(admin, *ns, true);
+  Status added = co_await add_old_namespaces(admin, name, *namespaces);
+  if (!added) co_return added;
+  for (const NamespaceName& ns : *namespaces) {
+    Status deleted = co_await delete_namespace(admin, ns, true);
     if (!deleted && !deleted.is(ErrorCode::NotFound)) co_return deleted;
   }
   Status removed = co_await admin.metadata().remove(tenant_path(name));

@@ -46,8 +46,10 @@ Task<Status> admit_without_schema(Broker& broker, TopicName name) {
   const Found latest = co_await call_on(broker.schema_shard(name), std::move(work));
   if (!latest) co_return latest.status();
   if (!latest->has_value()) co_return Status::ok();
+  // Programs made for Pulsar look for the name of its exception.
   co_return Status::IncompatibleSchema(
-      "Producers cannot connect or send message without a schema to topics with a schema when "
+      "org.apache.pulsar.broker.service.schema.exceptions.IncompatibleSchemaException: Producers "
+      "cannot connect or send message without a schema to topics with a schema when "
       "SchemaValidationEnforced is enabled");
 }
 

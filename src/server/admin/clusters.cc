@@ -1,6 +1,7 @@
 // Clusters: their addresses, peers and failure domains, stored under /admin/clusters.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <charconv>
@@ -159,20 +160,63 @@ Answer set_peers(Admin& admin, HttpRequest& request) {
   co_return no_content();
 }
 
-Answer list_domains(Admin& admin, HttpRequest& request) {
-  auto cluster = co_await cluster_of(admin, request);
-  if (!cluster) co_return cluster.status();
-  auto names =
-      co_await admin.metadata().children(cluster_path(request.param("cluster")) + "/failureDomain");
+// By name.
+Task<Result<json::object>> domains_of(Admin& admin, std::string cluster) {
+  auto names = co_await admin.metadata().children(cluster_path(cluster) + "/failureDomain");
   if (!names) co_return names.status();
   json::object out;
   for (const std::string& name : *names) {
-    auto domain =
-        co_await read_document(admin.metadata(), domain_path(request.param("cluster"), name));
+    auto domain = co_await read_document(admin.metadata(), domain_path(cluster, name));
     if (!domain) co_return domain.status();
     if (domain->has_value()) out[name] = std::move(**domain);
   }
-  co_return json_answer(out);
+  co_return out;
+}
+
+// What the calls about a single domain say of a cluster that is not there; the list is empty then.
+Task<Status> require_cluster(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (cluster.is(ErrorCode::NotFound)) {
+    co_return Status::PreconditionFailed(
+        fmt::format("Cluster {} does not exist.", request.param("cluster")));
+  }
+  co_return cluster.status();
+}
+
+Answer list_domains(Admin& admin, HttpRequest& request) {
+  if (!is_valid_entity_name(request.param("cluster"))) co_return json_answer(json::object());
+  auto domains = co_await domains_of(admin, request.param("cluster"));
+  if (!domains) co_return domains.status();
+  co_return json_answer(*domains);
+}
+
+const json::array* brokers_in(const json::value& domain) {
+  const json::value* brokers =
+      domain.is_object() ? domain.get_object().if_contains("brokers") : nullptr;
+  return brokers != nullptr ? brokers->if_array() : nullptr;
+}
+
+// A broker is in one domain at most. Conflict names those of `domain` that another has.
+Status check_brokers(const json::object& others, const std::string& name,
+                     const json::value& domain) {
+  const json::array* wanted = brokers_in(domain);
+  if (wanted == nullptr) return Status::ok();
+  for (const auto& other : others) {
+    const json::array* taken = brokers_in(other.value());
+    if (taken == nullptr || other.key() == name) continue;
+    std::string both;
+    for (const json::value& broker : *wanted) {
+      if (!broker.is_string() || std::find(taken->begin(), taken->end(), broker) == taken->end())
+        continue;
+      both += both.empty() ? "" : ", ";
+      both += std::string_view(broker.get_string());
+    }
+    if (!both.empty()) {
+      return Status::Conflict(
+          fmt::format("[{}] already exists in {}", both, std::string_view(other.key())));
+    }
+  }
+  return Status::ok();
 }
 
 Status no_domain(const HttpRequest& request) {
@@ -181,8 +225,8 @@ Status no_domain(const HttpRequest& request) {
 }
 
 Answer get_domain(Admin& admin, HttpRequest& request) {
-  auto cluster = co_await cluster_of(admin, request);
-  if (!cluster) co_return cluster.status();
+  Status found = co_await require_cluster(admin, request);
+  if (!found) co_return found;
   if (!is_valid_entity_name(request.param("domain"))) co_return no_domain(request);
   auto domain = co_await read_document(
       admin.metadata(), domain_path(request.param("cluster"), request.param("domain")));
@@ -196,11 +240,15 @@ Answer set_domain(Admin& admin, HttpRequest& request) {
   if (body.refusal) co_return std::move(*body.refusal);
   if (!body.value.is_object())
     co_return Status::InvalidArgument("a failure domain is an object with its brokers");
-  auto cluster = co_await cluster_of(admin, request);
-  if (!cluster) co_return cluster.status();
+  Status found = co_await require_cluster(admin, request);
+  if (!found) co_return found;
   if (!is_valid_entity_name(request.param("domain"))) {
     co_return Status::PreconditionFailed("Failure domain name is not valid");
   }
+  auto others = co_await domains_of(admin, request.param("cluster"));
+  if (!others) co_return others.status();
+  Status checked = check_brokers(*others, request.param("domain"), body.value);
+  if (!checked) co_return checked;
   const json::object domain = body.value.get_object();
   DocumentChange change = [&domain](json::object& stored) {
     stored = domain;
@@ -214,13 +262,15 @@ Answer set_domain(Admin& admin, HttpRequest& request) {
 }
 
 Answer remove_domain(Admin& admin, HttpRequest& request) {
-  if (!is_valid_entity_name(request.param("cluster")) ||
-      !is_valid_entity_name(request.param("domain"))) {
-    co_return no_domain(request);
-  }
+  Status found = co_await require_cluster(admin, request);
+  if (!found) co_return found;
+  const Status missing =
+      Status::NotFound(fmt::format("Domain-name {} or cluster {} does not exist",
+                                   request.param("domain"), request.param("cluster")));
+  if (!is_valid_entity_name(request.param("domain"))) co_return missing;
   Status removed = co_await admin.metadata().remove(
       domain_path(request.param("cluster"), request.param("domain")));
-  if (removed.is(ErrorCode::NotFound)) co_return no_domain(request);
+  if (removed.is(ErrorCode::NotFound)) co_return missing;
   if (!removed) co_return removed;
   co_return ok_empty();
 }

@@ -225,16 +225,38 @@ Answer reset_to_id(Admin& admin, HttpRequest& request) {
       std::move(work));
 }
 
+// A subscription without a backlog has nothing to expire, which is an answer of its own: `refused`.
+// The other subscriptions and partitions of the request are served all the same.
+Task<Status> expire_messages(std::shared_ptr<Topic> topic,
+                             std::shared_ptr<Subscription> subscription, std::int64_t seconds,
+                             std::shared_ptr<Status> refused) {
+  const ManagedCursor* cursor = subscription->cursor();
+  if (cursor == nullptr || cursor->backlog_entries() > 0)
+    co_return co_await subscription->expire(seconds);
+  if (refused->is_ok()) {
+    *refused = Status::Conflict(fmt::format(
+        "Expire message by timestamp not issued on topic {} for subscription {} due to ongoing "
+        "message expiration not finished or subscription almost catch  up. If it's performed on a "
+        "partitioned topic operation might succeeded on other partitions, please check stats of "
+        "individual partition.",
+        topic->name().full(), subscription->name()));
+  }
+  co_return Status::ok();
+}
+
 Answer expire(Admin& admin, HttpRequest& request) {
   const auto seconds = path_number(request, "seconds");
   if (!seconds || *seconds < 0) co_return server_page(request, 404);
-  auto work = [seconds](std::shared_ptr<Topic>,
-                        std::shared_ptr<Subscription> subscription) -> Answer {
-    Status expired = co_await subscription->expire(*seconds);
+  auto refused = std::make_shared<Status>();
+  auto work = [seconds, refused](std::shared_ptr<Topic> topic,
+                                 std::shared_ptr<Subscription> subscription) -> Answer {
+    Status expired = co_await expire_messages(topic, subscription, *seconds, refused);
     if (!expired) co_return expired;
     co_return no_content();
   };
-  co_return co_await with_subscription(admin, request, std::move(work));
+  auto answer = co_await with_subscription(admin, request, std::move(work));
+  if (answer && !refused->is_ok()) co_return *refused;
+  co_return answer;
 }
 
 Answer expire_all(Admin& admin, HttpRequest& request) {
@@ -242,16 +264,19 @@ Answer expire_all(Admin& admin, HttpRequest& request) {
   if (!seconds || *seconds < 0) co_return server_page(request, 404);
   auto name = topic_of(request);
   if (!name) co_return name.status();
-  auto work = [seconds](std::shared_ptr<Topic> topic) -> Answer {
+  auto refused = std::make_shared<Status>();
+  auto work = [seconds, refused](std::shared_ptr<Topic> topic) -> Answer {
     for (const std::string& subscription : topic->subscription_names()) {
       auto found = topic->subscription(subscription);
       if (!found) continue;
-      Status expired = co_await found->expire(*seconds);
+      Status expired = co_await expire_messages(topic, std::move(found), *seconds, refused);
       if (!expired) co_return expired;
     }
     co_return no_content();
   };
-  co_return co_await with_parts(admin, *name, std::move(work));
+  auto answer = co_await with_parts(admin, *name, std::move(work));
+  if (answer && !refused->is_ok()) co_return *refused;
+  co_return answer;
 }
 
 Answer expire_to_id(Admin& admin, HttpRequest& request) {

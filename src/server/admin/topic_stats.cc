@@ -189,7 +189,7 @@ json::object cursor_json(const ManagedLedger& log, const ManagedCursor& cursor,
   out["cursorLedgerLastEntry"] = -1;
   out["individuallyDeletedMessages"] = acked_ranges(log, cursor);
   out["lastLedgerSwitchTimestamp"] = iso_time(cursor.last_active_ms());
-  out["state"] = "NoLedger";
+  out["state"] = cursor.durable() ? "NoLedger" : "Open";
   out["active"] = !stats.consumers.empty();
   out["numberOfEntriesSinceFirstNotAckedMessage"] = cursor.backlog_entries();
   out["totalNonContiguousDeletedMessagesRange"] =

@@ -175,9 +175,17 @@ Result<PartitionsBody> partitions_body(const json::value& body) {
   return out;
 }
 
+// "a-partition-1-DLQ" is a topic's name, never that of a partitioned topic.
+Status check_partitioned_name(const TopicName& name) {
+  if (!name.persistent() || name.local().find("-partition-") == std::string_view::npos)
+    return Status::ok();
+  return Status::PreconditionFailed("Partitioned Topic Name should not contain '-partition-'");
+}
+
 Answer create_partitioned(Admin& admin, HttpRequest& request) {
   auto name = topic_of(request);
   if (!name) co_return name.status();
+  if (Status valid = check_partitioned_name(*name); !valid) co_return valid;
   JsonBody body = json_body(request, EmptyBody::Refused);
   if (body.refusal) co_return std::move(*body.refusal);
   auto wanted = partitions_body(body.value);
@@ -295,6 +303,7 @@ Answer remove_partitioned(Admin& admin, HttpRequest& request) {
 Answer create_missed(Admin& admin, HttpRequest& request) {
   auto name = topic_of(request);
   if (!name) co_return name.status();
+  if (Status valid = check_partitioned_name(*name); !valid) co_return valid;
   auto count = co_await admin.broker.partition_count(*name);
   if (!count) co_return count.status();
   if (*count == 0) co_return Status::NotFound("Topic " + name->full() + " does not exist");

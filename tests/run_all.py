@@ -154,7 +154,7 @@ def step_unit() -> tuple[int, int]:
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_checks=1:abort_on_error=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/tsan.supp",
+    "TSAN_OPTIONS": f"halt_on_error=1:die_after_fork=0:suppressions={ROOT}/tests/tsan.supp",
 }
 
 

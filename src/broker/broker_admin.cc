@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/url_encoding.h"
@@ -95,32 +96,33 @@ Task<Status> Broker::update_partitions(TopicName name, std::int32_t partitions) 
   // The new partitions get the subscriptions of the old ones, so that nothing published there is
   // missed.
   const TopicName first = name.partition(0);
-  using Names = std::vector<std::string>;
-  auto work = [this, first]() -> Task<Names> {
+  using Subscriptions = std::map<std::string, std::map<std::string, std::string>>;  // properties
+  auto work = [this, first]() -> Task<Result<Subscriptions>> {
     TopicOptions options;
     options.create_if_missing = true;
     const auto topic = co_await this->topic(first, options);
-    Names names;
-    if (!topic) co_return names;
+    if (!topic) co_return topic.status();
+    Subscriptions durable;
     for (const std::string& subscription : (*topic)->subscription_names()) {
       const auto found = (*topic)->subscription(subscription);
       if (found != nullptr && found->cursor() != nullptr && found->cursor()->durable()) {
-        names.push_back(subscription);
+        durable[subscription] = found->cursor()->properties();
       }
     }
-    co_return names;
+    co_return durable;
   };
-  const Names subscriptions = co_await call_on(shard_of(first), std::move(work));
+  const Result<Subscriptions> subscriptions = co_await call_on(shard_of(first), std::move(work));
+  if (!subscriptions) co_return subscriptions.status();
   for (std::int32_t i = *before; i < partitions; ++i) {
     const TopicName partition = name.partition(i);
     const Status created = co_await create_topic(partition, {});
     if (!created && !created.is(ErrorCode::Conflict)) co_return created;
-    auto work2 = [this, partition, subscriptions]() -> Task<Status> {
+    auto work2 = [this, partition, subscriptions = *subscriptions]() -> Task<Status> {
       const auto topic = co_await this->topic(partition, TopicOptions());
       if (!topic) co_return topic.status();
-      for (const std::string& subscription : subscriptions) {
+      for (const auto& [subscription, properties] : subscriptions) {
         const Status made =
-            co_await (*topic)->create_subscription(subscription, Position::earliest(), {});
+            co_await (*topic)->create_subscription(subscription, Position::earliest(), properties);
         if (!made && !made.is(ErrorCode::AlreadyExists)) co_return made;
       }
       co_return Status::ok();

@@ -96,15 +96,22 @@ inline Task<Status> append_all(std::shared_ptr<Ledger> ledger, int count, std::s
   Acks acks;
   Event done;
   const EntryId first = ledger->last_confirmed() + 1;
-  for (int i = 0; i < count; ++i) {
-    auto id =
-        ledger->append(Buffer::copy_of(payload_of(ledger->id(), first + i, size)), messages, &acks);
-    if (!id) co_return id.status();
+  Status refused;
+  int queued = 0;
+  for (; queued < count; ++queued) {
+    auto id = ledger->append(Buffer::copy_of(payload_of(ledger->id(), first + queued, size)),
+                             messages, &acks);
+    if (!id) {
+      refused = id.status();
+      break;
+    }
   }
   acks.on_done = [&] {
-    if (static_cast<int>(acks.done.size() + acks.failures.size()) == count) done.set();
+    if (static_cast<int>(acks.done.size() + acks.failures.size()) == queued) done.set();
   };
-  if (count > 0) co_await done.wait();
+  // Also after a refusal: what is on its way still calls `acks`.
+  if (queued > 0) co_await done.wait();
+  if (!refused) co_return refused;
   co_return acks.failures.empty() ? Status::ok() : acks.failures.front();
 }
 

@@ -342,6 +342,20 @@ Session::ConsumerSlot* Session::consumer(std::uint64_t id) {
   return at != consumers_.end() && at->second.ready ? &at->second : nullptr;
 }
 
+std::optional<Session::SoughtConsumer> Session::consumer_or_sought(std::uint64_t id) const {
+  if (const auto at = consumers_.find(id); at != consumers_.end() && at->second.ready) {
+    const ConsumerSlot& slot = at->second;
+    return SoughtConsumer{slot.topic, slot.subscription, slot.outbox, slot.shard};
+  }
+  const auto at = sought_.find(id);
+  return at == sought_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void Session::remember_sought(std::uint64_t id, SoughtConsumer consumer) {
+  if (sought_.size() >= kMaxSought) sought_.clear();
+  sought_[id] = std::move(consumer);
+}
+
 void Session::control_done() {
   if (held_by_control_) release_holds();
 }

@@ -119,6 +119,14 @@ class Session final : public std::enable_shared_from_this<Session> {
     std::shared_ptr<ShardOutbox> outbox;
     Shard* shard = nullptr;
   };
+  // Where a consumer stood that a seek has closed. Its client may ask for it once more (SEEK,
+  // GET_LAST_MESSAGE_ID) before it subscribes again. Locked on the topic's shard only.
+  struct SoughtConsumer {
+    std::weak_ptr<Topic> topic;
+    std::weak_ptr<Subscription> subscription;
+    std::shared_ptr<ShardOutbox> outbox;
+    Shard* shard = nullptr;
+  };
 
   Broker& broker() { return broker_; }
   Shard& shard() { return shard_; }
@@ -144,6 +152,12 @@ class Session final : public std::enable_shared_from_this<Session> {
   ConsumerSlot* consumer(std::uint64_t id, std::uint64_t generation);
   // The live consumer, nullptr if there is none of that id.
   ConsumerSlot* consumer(std::uint64_t id);
+  // The live consumer of that id, or where it stood before a seek.
+  std::optional<SoughtConsumer> consumer_or_sought(std::uint64_t id) const;
+  // At most so many are remembered; forgotten when the id subscribes again or closes.
+  static constexpr std::size_t kMaxSought = 1024;
+  void remember_sought(std::uint64_t id, SoughtConsumer consumer);
+  void forget_sought(std::uint64_t id) { sought_.erase(id); }
 
  private:
   void handle(const Frame& frame, const Buffer& input);
@@ -180,6 +194,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   std::unordered_map<std::uint64_t, ProducerSlot> producers_;
   std::unordered_map<std::uint64_t, ConsumerSlot> consumers_;
+  std::unordered_map<std::uint64_t, SoughtConsumer> sought_;
   std::unordered_map<std::uint64_t, std::shared_ptr<TopicListWatch>> watches_;
   // Producers that the broker closed: SENDs that were under way are ignored until the time given.
   std::unordered_map<std::uint64_t, std::int64_t> closed_producers_;

@@ -203,6 +203,54 @@ TEST_F(SessionTest, KeepsAProducersSchemaOfTypeNone) {
   });
 }
 
+// The Go client does so when a reader is made at the latest message and then seeks.
+TEST_F(SessionTest, SeeksAgainBeforeTheConsumerIsBack) {
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    (void)co_await subscribe(client, kTopic, "s", 5);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      client.send_message(1, i, make_entry("p", static_cast<std::int64_t>(i), "m"));
+      EXPECT_EQ((co_await client.next()).type(), Command::SEND_RECEIPT);
+    }
+    Command seek;
+    seek.set_type(Command::SEEK);
+    seek.mutable_seek()->set_consumer_id(5);
+    seek.mutable_seek()->set_request_id(10);
+    seek.mutable_seek()->mutable_message_id()->set_ledgerid(0);
+    seek.mutable_seek()->mutable_message_id()->set_entryid(0);
+    client.send(seek);
+    EXPECT_EQ((co_await client.next()).type(), Command::CLOSE_CONSUMER);
+    EXPECT_EQ((co_await client.next()).type(), Command::SUCCESS);
+    seek.mutable_seek()->mutable_message_id()->set_entryid(2);
+    client.send(seek);
+    EXPECT_EQ((co_await client.next()).type(), Command::SUCCESS);
+    Command ask;
+    ask.set_type(Command::GET_LAST_MESSAGE_ID);
+    ask.mutable_getlastmessageid()->set_consumer_id(5);
+    ask.mutable_getlastmessageid()->set_request_id(11);
+    client.send(ask);
+    Command answer = co_await client.next();
+    EXPECT_EQ(answer.type(), Command::GET_LAST_MESSAGE_ID_RESPONSE);
+    EXPECT_EQ(answer.getlastmessageidresponse().last_message_id().entryid(), 2U);
+
+    EXPECT_EQ((co_await subscribe(client, kTopic, "s", 5)).type(), Command::SUCCESS);
+    flow(client, 5, 10);
+    answer = co_await client.next();
+    EXPECT_EQ(answer.type(), Command::MESSAGE);
+    EXPECT_EQ(answer.message().message_id().entryid(), 2U);
+    // One that has closed is not found.
+    Command close;
+    close.set_type(Command::CLOSE_CONSUMER);
+    close.mutable_close_consumer()->set_consumer_id(5);
+    close.mutable_close_consumer()->set_request_id(12);
+    client.send(close);
+    EXPECT_EQ((co_await client.next()).type(), Command::SUCCESS);
+    client.send(seek);
+    EXPECT_EQ((co_await client.next()).error().error(), proto::MetadataError);
+  });
+}
+
 TEST_F(SessionTest, PublishesAndConsumes) {
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();

@@ -14,8 +14,10 @@ struct Answer {
 };
 
 // On the topic's shard.
-Task<Result<Answer>> find(std::shared_ptr<Topic> topic,
-                          std::shared_ptr<Subscription> subscription) {
+Task<Result<Answer>> find(Session::SoughtConsumer consumer) {
+  auto topic = consumer.topic.lock();
+  auto subscription = consumer.subscription.lock();
+  if (!topic || !subscription) co_return Status::Metadata("Consumer not found");
   Answer answer;
   GM_CO_ASSIGN_OR_RETURN(answer.last, co_await topic->last_message_id());
   answer.partition = topic->name().partition_index();
@@ -31,15 +33,14 @@ Task<Result<Answer>> find(std::shared_ptr<Topic> topic,
 Task<void> handle_last_message_id(std::shared_ptr<Session> session,
                                   pulsar::proto::BaseCommand command) {
   const auto& request = command.getlastmessageid();
-  const Session::ConsumerSlot* slot = session->consumer(request.consumer_id());
-  if (slot == nullptr) {
+  // A client that has just sought asks before it has subscribed again.
+  auto consumer = session->consumer_or_sought(request.consumer_id());
+  if (!consumer) {
     session->reply_error(request.request_id(), Status::Metadata("Consumer not found"));
     co_return;
   }
-  auto work = [topic = slot->topic, subscription = slot->subscription]() mutable {
-    return find(std::move(topic), std::move(subscription));
-  };
-  const Result<Answer> found = co_await call_on(*slot->shard, std::move(work));
+  auto work = [consumer = *consumer]() mutable { return find(std::move(consumer)); };
+  const Result<Answer> found = co_await call_on(*consumer->shard, std::move(work));
   if (!found) co_return session->reply_error(request.request_id(), found.status());
   pulsar::proto::BaseCommand answer;
   answer.set_type(pulsar::proto::BaseCommand::GET_LAST_MESSAGE_ID_RESPONSE);

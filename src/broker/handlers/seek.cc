@@ -1,5 +1,5 @@
 // SEEK. Clients rely on the order CLOSE_CONSUMER, then SUCCESS, then subscribe again: both go out
-// through the consumer's outbox.
+// through the consumer's outbox. A client may seek once more before it has subscribed again.
 #include "broker/call_on.h"
 #include "broker/handlers/handlers.h"
 #include "wire/command.h"
@@ -14,9 +14,11 @@ struct Target {
   AckSet remaining;
 };
 
-// On the topic's shard. Keeps `topic` alive.
-Task<Status> seek(std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> subscription,
-                  std::shared_ptr<ShardOutbox> outbox, std::uint64_t request_id, Target target) {
+// On the topic's shard. Keeps the topic alive.
+Task<Status> seek(Session::SoughtConsumer consumer, std::uint64_t request_id, Target target) {
+  auto topic = consumer.topic.lock();
+  auto subscription = consumer.subscription.lock();
+  if (!topic || !subscription) co_return Status::Metadata("Consumer not found");
   Status status;
   if (target.time_ms) {
     status = co_await subscription->seek_to_time(*target.time_ms);
@@ -27,8 +29,9 @@ Task<Status> seek(std::shared_ptr<Topic> topic, std::shared_ptr<Subscription> su
     pulsar::proto::BaseCommand success;
     success.set_type(pulsar::proto::BaseCommand::SUCCESS);
     success.mutable_success()->set_request_id(request_id);
-    outbox->send_frame(encode_command(success));
+    consumer.outbox->send_frame(encode_command(success));
   }
+  subscription.reset();
   topic.reset();
   co_return status;
 }
@@ -51,17 +54,18 @@ Task<void> handle_seek(std::shared_ptr<Session> session, pulsar::proto::BaseComm
                          Status::Metadata("Message id and message publish time were not present"));
     co_return;
   }
-  const Session::ConsumerSlot* slot = session->consumer(request.consumer_id());
-  if (slot == nullptr) {
+  const std::uint64_t id = request.consumer_id();
+  auto consumer = session->consumer_or_sought(id);
+  if (!consumer) {
     session->reply_error(request.request_id(), Status::Metadata("Consumer not found"));
     co_return;
   }
-  auto work = [topic = slot->topic, subscription = slot->subscription, outbox = slot->outbox,
-               request_id = request.request_id(), target = std::move(target)]() mutable {
-    return seek(std::move(topic), std::move(subscription), std::move(outbox), request_id,
-                std::move(target));
+  session->remember_sought(id, *consumer);
+  auto work = [consumer = *consumer, request_id = request.request_id(),
+               target = std::move(target)]() mutable {
+    return seek(std::move(consumer), request_id, std::move(target));
   };
-  const Status status = co_await call_on(*slot->shard, std::move(work));
+  const Status status = co_await call_on(*consumer->shard, std::move(work));
   if (!status) {
     session->reply_error(request.request_id(),
                          Status::Unknown("Error when resetting subscription: " + status.message()));

@@ -166,6 +166,7 @@ Task<void> handle_subscribe(std::shared_ptr<Session> session, BaseCommand comman
   request.outbox = session->outbox_on(shard);
   const std::uint64_t generation = session->next_generation();
   session->consumers()[id].generation = generation;
+  session->forget_sought(id);
 
   auto work = [&broker, name = *name, request = std::move(request),
                may_create = subscribe.force_topic_creation(),
@@ -202,6 +203,7 @@ Task<void> handle_subscribe(std::shared_ptr<Session> session, BaseCommand comman
 
 Task<void> handle_close_consumer(std::shared_ptr<Session> session, BaseCommand command) {
   const std::uint64_t id = command.close_consumer().consumer_id();
+  session->forget_sought(id);
   const auto at = session->consumers().find(id);
   if (at != session->consumers().end()) {
     const bool ready = at->second.ready;

@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -94,6 +95,7 @@ int standalone_main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
   raise_file_limit();
+  ::umask(0077);  // what is stored is for this user alone: files 0600, folders 0700
   const sigset_t signals = block_stop_signals();
   log_notes(options.notes);
 

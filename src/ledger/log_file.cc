@@ -212,10 +212,10 @@ class PosixLogFolder final : public LogFolder {
   Result<std::shared_ptr<LogFile>> open_flags(const std::string& name, int flags,
                                               const char* what) {
     const std::string path = path_ + "/" + name;
-    int fd = ::open(path.c_str(), flags | O_CLOEXEC | (direct_ ? O_DIRECT : 0), 0644);
+    int fd = ::open(path.c_str(), flags | O_CLOEXEC | (direct_ ? O_DIRECT : 0), 0600);
     if (fd < 0 && direct_ && errno == EINVAL) {
       direct_ = false;  // tmpfs and its like
-      fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+      fd = ::open(path.c_str(), flags | O_CLOEXEC, 0600);
     }
     if (fd < 0) return errno_status(what, path);
     return std::shared_ptr<LogFile>(std::make_shared<PosixLogFile>(fd, path));

@@ -61,6 +61,19 @@ def test_the_lock_of_a_killed_process_does_not_stay(fresh):
     b.stop()
 
 
+def test_data_is_for_this_user_alone(fresh, place):
+    b = fresh()
+    b.start()
+    with Connection(b) as c:
+        c.producer("persistent://public/default/modes")
+    b.stop()
+    b.start()
+    b.stop()
+    data = place / "data"
+    open_to_others = [str(p) for p in [data, *data.rglob("*")] if p.stat().st_mode & 0o077]
+    assert not open_to_others
+
+
 def as_somebody_else():
     """Words before a command that take root's rights away; none when this is not root."""
     return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []

@@ -66,21 +66,25 @@ struct LogSegments::Preparation {
   std::string name;
   bool new_file = false;
   bool zero_fill = false;
+  bool wants_filling = false;
   std::atomic<bool> hurry{false};      // someone waits, or it is of no use: leave the rest unfilled
   std::atomic<bool> has_space{false};  // the file's space is taken from the disk
-  std::atomic<std::uint64_t> due{
-      0};                         // bytes to have been filled by now, by the open segment's filling
+  bool filled = true;                  // a result, too
+  // Bytes to have been filled by now, by the open segment's filling.
+  std::atomic<std::uint64_t> due{0};
   std::shared_ptr<LogFile> file;  // the result
 };
 
 namespace {
 
-Status fill_with_zeros(LogFile& file, std::uint64_t bytes, const std::atomic<bool>& hurry,
-                       const std::atomic<std::uint64_t>& due) {
+// True if it was filled to the end.
+Result<bool> fill_with_zeros(LogFile& file, std::uint64_t bytes, const std::atomic<bool>& hurry,
+                             const std::atomic<std::uint64_t>& due) {
   AlignedMemory zeros(kZeroChunk);
   std::memset(zeros.span().data(), 0, kZeroChunk);
   const std::int64_t began = monotonic_ns();
-  for (std::uint64_t at = 0; at < bytes && !hurry.load(std::memory_order_relaxed);) {
+  std::uint64_t at = 0;
+  while (at < bytes && !hurry.load(std::memory_order_relaxed)) {
     const auto elapsed_ms = static_cast<std::uint64_t>((monotonic_ns() - began) / 1'000'000);
     if (at >= std::max(elapsed_ms * kFillBytesPerMs, due.load(std::memory_order_relaxed))) {
       std::this_thread::sleep_for(Millis(2));
@@ -91,7 +95,8 @@ Status fill_with_zeros(LogFile& file, std::uint64_t bytes, const std::atomic<boo
     GM_RETURN_IF_ERROR(file.write(at, {&slice, 1}, false));
     at += size;
   }
-  return file.sync();
+  GM_RETURN_IF_ERROR(file.sync());
+  return at >= bytes;
 }
 
 }  // namespace
@@ -166,10 +171,16 @@ void LogSegments::prepare_spare() {
   start_preparing(spare_);
 }
 
-void LogSegments::progress(std::uint64_t at, std::uint64_t flushes) {
-  const std::uint64_t begin = options_.segment_bytes / kPrepareAt;
-  if (at < begin) return;
+bool LogSegments::should_leave(const LogSegment& open, std::uint64_t at,
+                               std::uint64_t flushes) const {
+  return !open.filled && at < flushes * kLargeFlush && spare_ && spare_->ready && spare_->filled;
+}
+
+void LogSegments::progress(const LogSegment& open, std::uint64_t at, std::uint64_t flushes) {
   const bool large = at >= flushes * kLargeFlush;
+  const std::uint64_t begin =
+      open.filled || large ? options_.segment_bytes / kPrepareAt : log_format::kDataStart;
+  if (at < begin) return;
   if (!spare_) {
     prepare_spare();
     if (large && preparing_) preparing_->hurry = true;
@@ -198,6 +209,7 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
   how->header = segment->header;
   how->name = segment_name(segment->slot);
   // The first of a run is wanted at once.
+  how->wants_filling = options_.zero_fill;
   how->zero_fill = options_.zero_fill && !first_;
   how->hurry = spare_ != segment;
   preparing_ = how;
@@ -216,9 +228,10 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
         const std::string unfinished = how->name + ".new";
         GM_ASSIGN_OR_RETURN(how->file, folder->create(unfinished, how->header.segment_bytes));
         how->has_space = true;
+        how->filled = !how->wants_filling;
         if (how->zero_fill) {
-          GM_RETURN_IF_ERROR(
-              fill_with_zeros(*how->file, how->header.segment_bytes, how->hurry, how->due));
+          GM_ASSIGN_OR_RETURN(how->filled, fill_with_zeros(*how->file, how->header.segment_bytes,
+                                                           how->hurry, how->due));
         }
         GM_RETURN_IF_ERROR(write_segment_header(*how->file, how->header));
         GM_RETURN_IF_ERROR(how->file->sync());
@@ -249,6 +262,7 @@ void LogSegments::prepared(const std::shared_ptr<LogSegment>& segment,
   starved_ = false;
   ++(how->new_file ? counters_.segments_created : counters_.segments_recycled);
   segment->file = how->file;
+  segment->filled = how->filled;
   segment->ready = true;
   remember_open(*segment);
   check_space();
@@ -339,13 +353,15 @@ void LogSegments::maybe_free(LogSegment& segment) {
   log_format::SegmentHeader mark = segment.header;
   mark.sequence = 0;
   mark.written_ms = now_ms();
+  // What was used to its end is as good as filled.
+  const bool filled = segment.filled || segment.data_end >= mark.segment_bytes / 8 * 7;
   io_.call(
       [folder = &folder_, mark, name = segment_name(segment.slot)]() -> Status {
         GM_ASSIGN_OR_RETURN(const auto file, folder->open(name, true));
         return write_segment_header(*file, mark);
       },
       [this, alive = alive_, slot = segment.slot,
-       fits = mark.segment_bytes == options_.segment_bytes &&
+       fits = filled && mark.segment_bytes == options_.segment_bytes &&
               mark.alignment == folder_.alignment()](const Status& status) {
         if (*alive) marked_free(slot, fits, status);
       });

@@ -38,6 +38,7 @@ struct LogSegment {
   bool footed = false;  // the footer is durable
   bool freed = false;   // the slot may be in use for something else
   bool rewriting = false;
+  bool filled = true;  // written to before: a flush changes no metadata of the file system
   std::int64_t live_bytes = 0;
   std::uint64_t data_end = log_format::kDataStart;
   std::shared_ptr<LogFile> file;  // while it is open; LogSegments::file() opens it
@@ -87,7 +88,10 @@ class LogSegments {
   void prepare_spare();
   // `at` bytes of the open segment are used, by so many flushes: a spare is made ahead of its end,
   // filled with zeros at a pace that neither delays the flushes nor comes too late.
-  void progress(std::uint64_t at, std::uint64_t flushes);
+  void progress(const LogSegment& open, std::uint64_t at, std::uint64_t flushes);
+  // The first segment of a new log is wanted at once and not filled, so each of its flushes waits
+  // for the file system's journal as well: better to leave it for a filled one that is ready.
+  bool should_leave(const LogSegment& open, std::uint64_t at, std::uint64_t flushes) const;
   // Leave what is being prepared as it is: the log closes.
   void finish_preparing();
 

@@ -109,6 +109,37 @@ TEST_F(LogStoreTest, ManyLedgersOverManySegmentsReadCold) {
   });
 }
 
+TEST_F(LogStoreTest, LeavesAnUnfilledFirstSegmentForAFilledOne) {
+  auto filling = options();
+  filling.zero_fill = true;
+  EntryId entries = 0;
+  run([&]() -> Task<void> {
+    auto store = co_await must_open(filling);
+    auto ledger = co_await must_create(*store);
+    for (; entries < 2000 && store->stats().segments_in_use < 2; ++entries) {
+      EXPECT_TRUE((co_await append_all(ledger, 1, 100)).is_ok());
+      co_await sleep_for(Millis(1));
+    }
+    // Long before it is full; and the filled one is not left in turn.
+    EXPECT_EQ(store->stats().segments_in_use, 2);
+    EXPECT_LT(store->stats().live_bytes, static_cast<std::int64_t>(filling.segment_bytes / 2));
+    for (int i = 0; i < 50; ++i, ++entries) {
+      EXPECT_TRUE((co_await append_all(ledger, 1, 100)).is_ok());
+      co_await sleep_for(Millis(1));
+    }
+    EXPECT_EQ(store->stats().segments_in_use, 2);
+    EXPECT_EQ(co_await verify(ledger, 100), "");
+    EXPECT_TRUE((co_await store->close()).is_ok());
+  });
+  run([&]() -> Task<void> {
+    auto store = co_await must_open(filling);
+    auto ledger = co_await store->open(0);
+    EXPECT_EQ((*ledger)->last_confirmed(), entries - 1);
+    EXPECT_EQ(co_await verify(*ledger, 100), "");
+    EXPECT_TRUE((co_await store->close()).is_ok());
+  });
+}
+
 TEST_F(LogStoreTest, DeletedLedgersFreeTheirSegmentsForReuse) {
   run([&]() -> Task<void> {
     auto store = co_await must_open(options());

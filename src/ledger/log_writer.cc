@@ -485,7 +485,8 @@ void LogWriter::flushed(const Status& status) {
   }
   if (open_ && batch->segment == open_) {
     ++open_flushes_;
-    if (!closing_) segments_.progress(at_, open_flushes_);
+    if (!closing_) segments_.progress(*open_, at_, open_flushes_);
+    if (segments_.should_leave(*open_, at_, open_flushes_)) seal_segment();
   }
   shard_.defer(*this);
   acknowledge(*batch, Status::ok());

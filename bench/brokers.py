@@ -93,7 +93,26 @@ class GemingaSide(Side):
         self.broker.stop()
 
     def clear(self):
-        shutil.rmtree(self.folder / "geminga", ignore_errors=True)
+        remove_and_settle(self.folder / "geminga")
+
+
+def remove_and_settle(folder, quiet_seconds=2.0, limit_seconds=60.0):
+    """Removes a broker's data and waits until the disk has nothing more to do: a file system mounted with `discard` works
+    through the freed blocks for seconds, which would be measured as the next broker's latency."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.sync()
+
+    def counters():
+        # Requests completed and in flight, of all disks.
+        rows = [line.split() for line in Path("/proc/diskstats").read_text().splitlines()]
+        return [(r[2], r[3], r[7], r[11], *r[14:15]) for r in rows if not r[2].startswith(("loop", "ram"))]
+
+    end, since, last = time.monotonic() + limit_seconds, time.monotonic(), counters()
+    while time.monotonic() < end and time.monotonic() - since < quiet_seconds:
+        time.sleep(0.1)
+        now = counters()
+        if now != last:
+            since, last = time.monotonic(), now
 
 
 class PulsarSide(Side):
@@ -145,7 +164,7 @@ class PulsarSide(Side):
             self.process = None
 
     def clear(self):
-        shutil.rmtree(self.folder / "oracle", ignore_errors=True)
+        remove_and_settle(self.folder / "oracle")
 
 
 class LiteSide(Side):
@@ -182,7 +201,7 @@ class LiteSide(Side):
                 self.process.wait()
 
     def clear(self):
-        shutil.rmtree(self.folder / "lite", ignore_errors=True)
+        remove_and_settle(self.folder / "lite")
 
 
 def lite_binary():

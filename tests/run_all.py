@@ -4,16 +4,15 @@
 Steps, in order (`--only STEP` runs some, `--list` names them):
   lint        formatting of the sources and the layers of the design
   unit        unit, model and crash tests of the release build
-  asan        the tests of what parses and stores under AddressSanitizer and UndefinedBehaviorSanitizer
+  asan        the unit tests and the core scenarios under AddressSanitizer and UndefinedBehaviorSanitizer
   tsan        the runtime, metadata and ledger tests under ThreadSanitizer
   scenario    tests/scenario/*.scn with the official Python client
   robustness  hostile input, full disks, damaged folders
   kill        official clients while the broker is killed with -9
   docs        what the README shows
   conformance other projects' suites, the part of tests/conformance/ci-subset.txt
-  asan-broker the tests of the other layers and the core scenarios under the same sanitizers
 
-Without --only all but the last run.
+Without --only all of them run.
 """
 from __future__ import annotations
 
@@ -32,8 +31,6 @@ RESULT = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed", re.M)
 GTESTS = ["base", "runtime", "wire", "metadata", "ledger", "managed_ledger", "schema", "broker", "server",
           "client", "cli"]
 TSAN = ["runtime", "metadata", "ledger"]
-# What parses and stores; the layers above take twice as long to build (step asan-broker).
-ASAN = ["base", "runtime", "wire", "metadata", "ledger", "managed_ledger", "schema"]
 
 
 class Totals:
@@ -161,8 +158,8 @@ SANITIZER_ENV = {
 }
 
 
-def step_asan_broker() -> tuple[int, int]:
-    passed, failed = unit_tests("asan", [layer for layer in GTESTS if layer not in ASAN], [], SANITIZER_ENV)
+def step_asan() -> tuple[int, int]:
+    passed, failed = unit_tests("asan", GTESTS, [], SANITIZER_ENV)
     if not build("asan", ["geminga"]):
         return passed, failed + 1
     ok, bad = counted(["tests/scenario/run", "--binary", "build/asan/geminga", "--tag", "core"],
@@ -189,19 +186,14 @@ def step_conformance() -> tuple[int, int]:
 STEPS = {
     "lint": step_lint,
     "unit": step_unit,
-    "asan": lambda: unit_tests("asan", ASAN, [], SANITIZER_ENV),
+    "asan": step_asan,
     "tsan": lambda: unit_tests("tsan", TSAN, [], SANITIZER_ENV),
     "scenario": lambda: counted(["tests/scenario/run", "--target", "geminga"], python_env()),
     "robustness": lambda: counted(["tests/robustness/run"], python_env()),
     "kill": lambda: counted(["tests/kill/run"], python_env()),
     "docs": lambda: pytest_step("tests/docs"),
     "conformance": step_conformance,
-    "asan-broker": step_asan_broker,
 }
-
-
-# Not part of a plain run: too long for it.
-BY_NAME = {"asan-broker"}
 
 
 def main() -> int:
@@ -214,7 +206,7 @@ def main() -> int:
         return 0
     totals = Totals()
     for name, step in STEPS.items():
-        if name not in (options.only or set(STEPS) - BY_NAME):
+        if name not in (options.only or STEPS):
             continue
         print(f"== {name}", flush=True)
         began = time.monotonic()

@@ -1,7 +1,6 @@
 // What can be set of a log, and what it counts.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,18 +37,13 @@ struct LogStoreOptions {
   std::function<std::unique_ptr<LogIo>(Shard&)> make_io;
 };
 
-// Counters of a log since it was opened, for /metrics. Times in microseconds, in powers of two:
-// bucket i counts values below 2^i.
+// Counters of a log since it was opened.
 struct LogCounters {
-  static constexpr std::size_t kBuckets = 24;
   std::uint64_t appends = 0;
   std::uint64_t append_bytes = 0;  // payload
   std::uint64_t flushes = 0;
   std::uint64_t flushed_bytes = 0;  // with headers and padding
-  std::uint64_t flush_micros = 0;
-  std::array<std::uint64_t, kBuckets> flush_latency{};
-  std::array<std::uint64_t, kBuckets> batch_entries{};
-  std::uint64_t cache_hits = 0;  // read_cached that gave entries
+  std::uint64_t cache_hits = 0;     // read_cached that gave entries
   std::uint64_t cache_misses = 0;
   std::uint64_t block_reads = 0;
   std::uint64_t block_read_bytes = 0;

@@ -66,7 +66,6 @@ struct LogSegments::Preparation {
   std::string name;
   bool new_file = false;
   bool zero_fill = false;
-  bool wants_filling = false;
   std::atomic<bool> hurry{false};      // someone waits, or it is of no use: leave the rest unfilled
   std::atomic<bool> has_space{false};  // the file's space is taken from the disk
   bool filled = true;                  // a result, too
@@ -209,7 +208,7 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
   how->header = segment->header;
   how->name = segment_name(segment->slot);
   // The first of a run is wanted at once.
-  how->wants_filling = options_.zero_fill;
+  how->filled = !options_.zero_fill || !how->new_file;
   how->zero_fill = options_.zero_fill && !first_;
   how->hurry = spare_ != segment;
   preparing_ = how;
@@ -228,7 +227,6 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
         const std::string unfinished = how->name + ".new";
         GM_ASSIGN_OR_RETURN(how->file, folder->create(unfinished, how->header.segment_bytes));
         how->has_space = true;
-        how->filled = !how->wants_filling;
         if (how->zero_fill) {
           GM_ASSIGN_OR_RETURN(how->filled, fill_with_zeros(*how->file, how->header.segment_bytes,
                                                            how->hurry, how->due));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -24,11 +23,6 @@ constexpr std::size_t kCheckpointPart = 128 << 10;
 constexpr std::uint64_t kCheckpointEvery = 16;
 // How much may be written between two looks at the free space of the disk.
 constexpr std::uint64_t kSpaceCheck = 16 << 20;
-
-void count_bucket(std::array<std::uint64_t, LogCounters::kBuckets>& buckets, std::uint64_t value) {
-  ++buckets[std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(value)),
-                                  buckets.size() - 1)];
-}
 
 }  // namespace
 
@@ -469,14 +463,9 @@ void LogWriter::flushed(const Status& status) {
     return;
   }
   const std::unique_ptr<Batch> batch = std::move(flushing_);
-  const std::int64_t took_ns = monotonic_ns() - batch->started_ns;
-  const auto micros = static_cast<std::uint64_t>(took_ns / 1000);
-  flush_time_.record_ns(took_ns);
+  flush_time_.record_ns(monotonic_ns() - batch->started_ns);
   ++counters_.flushes;
   counters_.flushed_bytes += batch->end - batch->begin;
-  counters_.flush_micros += micros;
-  count_bucket(counters_.flush_latency, micros);
-  count_bucket(counters_.batch_entries, batch->acks.size());
   pending_bytes_ -= batch->bytes;
   for (const auto& block : batch->finished) cache_.finish(block);
   if ((counters_.flushed_bytes - (batch->end - batch->begin)) / kSpaceCheck !=

@@ -10,6 +10,7 @@
 #include "server/admin/admin.h"
 #include "server/admin/bundles.h"
 #include "server/admin/documents.h"
+#include "server/admin/namespace_change.h"
 #include "server/admin/namespace_deletion.h"
 #include "server/admin/namespace_document.h"
 #include "server/json_text.h"
@@ -21,17 +22,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr const char* kDomains[] = {"/persistent", "/non-persistent"};
-
-Status no_namespace() { return Status::NotFound("Namespace does not exist"); }
-
-Task<Result<json::object>> policies_of(Admin& admin, HttpRequest& request) {
-  auto ns = namespace_of(request);
-  if (!ns) co_return ns.status();
-  auto policies = co_await read_document(admin.metadata(), policies_path(*ns));
-  if (!policies) co_return policies.status();
-  if (!policies->has_value()) co_return no_namespace();
-  co_return std::move(**policies);
-}
 
 Answer list(Admin& admin, HttpRequest& request) {
   const std::string& tenant = request.param("tenant");
@@ -48,7 +38,7 @@ Answer list(Admin& admin, HttpRequest& request) {
 }
 
 Answer get(Admin& admin, HttpRequest& request) {
-  auto policies = co_await policies_of(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   co_return json_answer(*policies);
 }
@@ -119,7 +109,7 @@ Answer remove(Admin& admin, HttpRequest& request) {
 }
 
 Answer topics(Admin& admin, HttpRequest& request) {
-  auto policies = co_await policies_of(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const std::string_view mode = request.query_value("mode").value_or("PERSISTENT");
   const bool all = mode == "ALL";
@@ -132,14 +122,14 @@ Answer topics(Admin& admin, HttpRequest& request) {
 }
 
 Answer bundles(Admin& admin, HttpRequest& request) {
-  auto policies = co_await policies_of(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   co_return json_answer(policies->at("bundles"));
 }
 
 // The topics of a namespace, of one bundle of it if the route names one.
 Task<Result<std::vector<TopicName>>> topics_of(Admin& admin, HttpRequest& request) {
-  auto policies = co_await policies_of(admin, request);
+  auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
   const std::string ns = request.param("tenant") + '/' + request.param("namespace");
   const std::string& range = request.param("bundle");

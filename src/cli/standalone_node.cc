@@ -21,6 +21,10 @@ namespace {
 
 constexpr char kLogCountPath[] = "/geminga/logs";
 constexpr std::size_t kMetadataMemory = 16 << 20;
+// What the logs' caches keep together, and each of them at least, before readers show that more is
+// worth it.
+constexpr std::size_t kLeastCache = 64 << 20;
+constexpr std::size_t kLeastCacheOfLog = 16 << 20;
 
 // A folder with logs and without metadata is not new: starting in it would forget every topic.
 Status check_metadata_is_there(const std::string& data_dir) {
@@ -157,6 +161,7 @@ std::optional<StartFailure> StandaloneNode::open_logs() {
     options.log_index = i;
     options.log_count = *count;
     options.cache_bytes = cache / *count;
+    options.least_cache_bytes = std::max(kLeastCache / *count, kLeastCacheOfLog);
     options.sync_data = options_.config.journal_sync_data;
     if (options_.log_io == "uring") options.io = LogIoKind::Uring;
     if (options_.log_io == "thread") options.io = LogIoKind::Threads;

@@ -9,11 +9,24 @@ namespace {
 // Share of the process's budget from which on the cache gives way: below MemoryBudget::kHoldAt, so
 // that producers are held back only when there is nothing left to evict.
 constexpr double kShrinkAt = 0.75;
+
+// A block that would have been found raises the target by kRaise blocks, any other lowers it by
+// 1/kLower of one: it grows where more than one block in eight is read back.
+constexpr std::size_t kRaise = 2;
+constexpr std::size_t kLower = 4;
 }  // namespace
 
 CachedBlock::~CachedBlock() {
   if (memory != nullptr) memory->block->unref();
 }
+
+LogCache::LogCache(std::shared_ptr<BlockPool> pool, std::size_t least, std::size_t limit,
+                   LogCounters& counters)
+    : pool_(std::move(pool)),
+      least_(std::min(least, limit)),
+      limit_(limit),
+      target_(least_),
+      counters_(counters) {}
 
 LogCache::~LogCache() {
   for (auto& [at, block] : blocks_) {
@@ -44,6 +57,7 @@ void LogCache::finish(const std::shared_ptr<CachedBlock>& block) {
   tail_bytes_ += block->memory->bytes;
   block->place = tail_.insert(tail_.end(), block);
   block->evictable = true;
+  adapt(*block);
   trim();
 }
 
@@ -52,7 +66,34 @@ void LogCache::insert_cold(const std::shared_ptr<CachedBlock>& block) {
   cold_bytes_ += block->memory->bytes;
   block->place = cold_.insert(cold_.end(), block);
   block->evictable = true;
+  adapt(*block);
   trim();
+}
+
+void LogCache::adapt(const CachedBlock& inserted) {
+  const std::size_t block = inserted.memory->bytes;
+  const auto missed = evicted_at_.find(key(inserted.segment, inserted.ordinal));
+  if (missed != evicted_at_.end()) {
+    evicted_[static_cast<std::size_t>(missed->second - evicted_begin_)] = 0;
+    evicted_at_.erase(missed);
+    target_ = std::min(limit_, target_ + kRaise * block);
+  } else {
+    target_ = std::max(least_, target_ - std::min(target_, block / kLower));
+  }
+}
+
+void LogCache::remember(const CachedBlock& evicted) {
+  const std::size_t most = (limit_ - least_) / pool_->standard_bytes();
+  if (most == 0) return;
+  const std::uint64_t at = key(evicted.segment, evicted.ordinal);
+  evicted_at_[at] = evicted_begin_ + evicted_.size();
+  evicted_.push_back(at);
+  while (evicted_.size() > most) {
+    const auto oldest = evicted_at_.find(evicted_.front());
+    if (oldest != evicted_at_.end() && oldest->second == evicted_begin_) evicted_at_.erase(oldest);
+    evicted_.pop_front();
+    ++evicted_begin_;
+  }
 }
 
 std::shared_ptr<CachedBlock> LogCache::find(std::uint64_t segment, std::uint32_t ordinal) {
@@ -112,7 +153,7 @@ void LogCache::drop_segment(std::uint64_t segment) {
 }
 
 void LogCache::trim() {
-  while (bytes() > limit_ && evict_one()) {
+  while (bytes() > target_ && evict_one()) {
   }
   const MemoryBudget& budget = pool_->budget();
   const auto shrink_at = static_cast<std::size_t>(kShrinkAt * static_cast<double>(budget.limit()));
@@ -122,10 +163,12 @@ void LogCache::trim() {
 }
 
 bool LogCache::evict_one() {
-  const bool from_cold = !cold_.empty() && (cold_bytes_ > limit_ / 2 || tail_bytes_ <= limit_ / 2);
+  const bool from_cold =
+      !cold_.empty() && (cold_bytes_ > target_ / 2 || tail_bytes_ <= target_ / 2);
   List& list = from_cold || tail_.empty() ? cold_ : tail_;
   if (list.empty()) return false;
   const std::shared_ptr<CachedBlock> block = list.front();
+  remember(*block);
   evict(*block);
   return true;
 }

@@ -9,9 +9,16 @@
 // (BlockPool). A catch-up read cannot push out the tail: cold blocks are evicted first once they
 // take half of the cache, and tail blocks keep the other half. Under pressure of the process's
 // budget the cache shrinks. On the log's shard only.
+//
+// How much is kept follows from what it is good for: the target begins at `least` bytes. Blocks
+// that are read back although they were evicted a short while ago (a larger cache would have had
+// them) raise it, up to `limit`; blocks that come and go without that lower it again. So a backlog
+// that nobody reads twice costs little memory, and readers that follow each other share what one of
+// them has read.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <string>
@@ -52,8 +59,8 @@ struct CachedBlock {
 
 class LogCache {
  public:
-  LogCache(std::shared_ptr<BlockPool> pool, std::size_t limit, LogCounters& counters)
-      : pool_(std::move(pool)), limit_(limit), counters_(counters) {}
+  LogCache(std::shared_ptr<BlockPool> pool, std::size_t least, std::size_t limit,
+           LogCounters& counters);
   ~LogCache();
 
   // A block of at least `bytes` for writing; not evictable until finish().
@@ -77,6 +84,7 @@ class LogCache {
   void drop_segment(std::uint64_t segment);
 
   std::size_t bytes() const { return tail_bytes_ + cold_bytes_; }
+  std::size_t target() const { return target_; }
   void trim();
 
  private:
@@ -86,15 +94,24 @@ class LogCache {
   }
   bool evict_one();
   void evict(CachedBlock& block);
+  void remember(const CachedBlock& evicted);
+  void adapt(const CachedBlock& inserted);
 
   const std::shared_ptr<BlockPool> pool_;
+  const std::size_t least_;
   const std::size_t limit_;
+  std::size_t target_;  // least_ <= target_ <= limit_
   LogCounters& counters_;
   std::unordered_map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks_;
   List tail_;  // oldest first
   List cold_;  // least recently used first
   std::size_t tail_bytes_ = 0;
   std::size_t cold_bytes_ = 0;
+  // Keys of blocks evicted lately, oldest first: as many as the limit holds beyond `least`. One
+  // that was read back is 0 in the queue.
+  std::deque<std::uint64_t> evicted_;
+  std::unordered_map<std::uint64_t, std::uint64_t> evicted_at_;  // key -> its number in the queue
+  std::uint64_t evicted_begin_ = 0;                              // number of evicted_.front()
 };
 
 }  // namespace geminga

@@ -18,9 +18,10 @@ struct LogStoreOptions {
   std::uint32_t log_count = 1;             // fixed for the life of the folder
   std::uint64_t segment_bytes = 64 << 20;  // less on a disk of less than a gigabyte
   std::size_t block_bytes = 256 << 10;
-  std::size_t max_batch_bytes = 4 << 20;    // of one flush
-  std::size_t cache_bytes = 64 << 20;       // blocks kept for reading, those being written included
-  std::size_t index_cache_bytes = 8 << 20;  // indexes of sealed segments
+  std::size_t max_batch_bytes = 4 << 20;     // of one flush
+  std::size_t cache_bytes = 64 << 20;        // most that is kept of blocks for reading (LogCache)
+  std::size_t least_cache_bytes = 64 << 20;  // ... and what is kept whether it is used or not
+  std::size_t index_cache_bytes = 8 << 20;   // indexes of sealed segments
   std::size_t read_ahead_blocks = 4;
   bool sync_data = true;  // journalSyncData: acknowledge only what is on the disk
   bool zero_fill = true;  // new segments, ahead of use

@@ -12,7 +12,8 @@ std::int64_t BrokerMetrics::open_connections() const {
   return open;
 }
 
-void BrokerMetrics::collect(MetricsPage& page, const std::string& cluster) const {
+void BrokerMetrics::collect(MetricsPage& page, const std::string& cluster,
+                            const std::string& broker) const {
   const auto sum = [&](Counter ShardMetrics::*counter) {
     std::uint64_t total = 0;
     for (const auto& shard : by_shard) total += ((*shard).*counter).value();
@@ -20,13 +21,13 @@ void BrokerMetrics::collect(MetricsPage& page, const std::string& cluster) const
   };
   std::int64_t paused = 0;
   for (const auto& shard : by_shard) paused += shard->paused.value();
-  page.add(Metric::pulsar_active_connections, {cluster, "localhost", "active_connections"},
+  page.add(Metric::pulsar_active_connections, {cluster, broker, "active_connections"},
            static_cast<double>(open_connections()));
   page.add(Metric::pulsar_connection_created_total_count,
-           {cluster, "localhost", "connection_created_total_count"},
+           {cluster, broker, "connection_created_total_count"},
            sum(&ShardMetrics::connections_opened));
   page.add(Metric::pulsar_connection_closed_total_count,
-           {cluster, "localhost", "connection_closed_total_count"},
+           {cluster, broker, "connection_closed_total_count"},
            sum(&ShardMetrics::connections_closed));
   page.add(Metric::pulsar_broker_throttled_connections, {cluster}, static_cast<double>(paused));
   page.add(Metric::pulsar_broker_lookup_answers_total, {cluster}, sum(&ShardMetrics::lookups));

@@ -37,7 +37,7 @@ struct BrokerMetrics {
   ShardMetrics& of(unsigned shard) { return *by_shard[shard]; }
   std::int64_t open_connections() const;
   // Any thread.
-  void collect(MetricsPage& page, const std::string& cluster) const;
+  void collect(MetricsPage& page, const std::string& cluster, const std::string& broker) const;
 
   std::vector<std::unique_ptr<ShardMetrics>> by_shard;
 };

@@ -9,8 +9,8 @@ namespace geminga {
 DispatcherConfig dispatcher_config(const BrokerConfig& from) {
   DispatcherConfig to;
   to.max_read_batch_size = static_cast<std::size_t>(from.dispatcher_max_read_batch_size);
-  // What a read brings is held until it is sent, by each subscription that catches up: more than
-  // this buys no throughput.
+  // What a read brings is held in memory until it is sent, by each subscription that catches up:
+  // with Pulsar's 5 MiB a hundred of them would hold half a gigabyte.
   constexpr std::int64_t kMostAtOnce = 1 << 20;
   to.max_read_size_bytes =
       static_cast<std::size_t>(std::min(from.dispatcher_max_read_size_bytes, kMostAtOnce));

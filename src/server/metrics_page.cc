@@ -374,7 +374,7 @@ Answer metrics(Admin& admin, HttpRequest&) {
   }
   add_broker(page, topics, cluster);
   add_stores(page, co_await admin.broker.ledger_stats(), admin.metadata().stats());
-  admin.broker.metrics().collect(page, cluster);
+  admin.broker.metrics().collect(page, cluster, admin.config().advertised_address);
   if (admin.metrics != nullptr) admin.metrics->collect(page);
   if (admin.http != nullptr) add_http(page, admin.http->counters());
 

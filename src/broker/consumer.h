@@ -128,6 +128,9 @@ class Consumer final : public Outbox::WritableListener {
   PositionMap<ParkedEntry> parked;
   Position parked_scanned;  // those before it were found waiting for a key
 
+  // The client has acknowledged single messages of a batch: it does so whenever it can.
+  bool acks_by_index = false;
+
   // What the client was last told; a second time would call its listener again.
   bool told_end_of_topic = false;
   std::optional<bool> told_active;

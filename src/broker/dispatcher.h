@@ -125,6 +125,7 @@ class Dispatcher : public Deferred,
   virtual std::size_t delayed() const { return 0; }
   virtual const Consumer* active_consumer() const { return nullptr; }
   virtual void describe(SubscriptionStats& stats) const;
+  virtual void describe(const Consumer&, ConsumerStats&) const {}
   virtual std::vector<std::string> key_ranges(const Consumer&) const { return {}; }
   // Asked every watch_interval.
   void watch(std::int64_t now);

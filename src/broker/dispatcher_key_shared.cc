@@ -20,6 +20,7 @@ Status DispatcherKeyShared::admit(const SubscribeRequest& request) const {
 
 void DispatcherKeyShared::rewind() {
   slots_.clear();
+  mixed_.clear();
   DispatcherMultiple::rewind();
 }
 
@@ -40,8 +41,8 @@ void DispatcherKeyShared::share_out_again() {
   for (auto& consumer : consumers_) {
     moved.clear();
     consumer->parked.for_each([&](Position position, const ParkedEntry& entry) {
-      if (!entry.bound && selector_->select(entry.slot) != consumer.get())
-        moved.push_back(position);
+      const bool moves = entry.slot == kMixed || selector_->select(entry.slot) != consumer.get();
+      if (!entry.bound && moves) moved.push_back(position);
     });
     for (const Position position : moved) {
       waiting.insert(position, consumer->parked.find(position)->slot);
@@ -53,6 +54,10 @@ void DispatcherKeyShared::share_out_again() {
 }
 
 void DispatcherKeyShared::queue_again(Position position, std::uint16_t slot) {
+  if (slot == kMixed) {
+    queue_mixed_again(position);
+    return;
+  }
   if (Consumer* owner = selector_->select(slot)) {
     park_anyway(*owner, position, {slot, false});
   } else {
@@ -66,8 +71,13 @@ bool DispatcherKeyShared::draining(KeySlot slot, const Consumer* owner) const {
   return it != slots_.end() && it->second.pending > 0 && it->second.holder != owner;
 }
 
-bool DispatcherKeyShared::must_wait(const ParkedEntry& entry) const {
-  return !entry.bound && draining(entry.slot, selector_->select(entry.slot));
+bool DispatcherKeyShared::blocked(KeySlot slot, const Consumer* owner, Position position) const {
+  if (!in_order_) return false;
+  const auto it = slots_.find(slot);
+  if (it == slots_.end()) return false;
+  const auto& deferred = it->second.deferred;
+  return draining(slot, owner) ||
+         std::any_of(deferred.begin(), deferred.end(), [&](Position p) { return p < position; });
 }
 
 // The replay queue holds only what no consumer owns.
@@ -79,8 +89,11 @@ DispatcherMultiple::Verdict DispatcherKeyShared::dispatch(const Entry& entry) {
     spend(0);
     return Verdict::Taken;
   }
-  const KeySlot slot = selector_->slot_of(sticky_key_hash(sticky_key(*metadata, key_scratch_)));
+  KeySlot slot = selector_->slot_of(sticky_key_hash(sticky_key(*metadata, key_scratch_)));
+  MixedBatch* mixed = mixed_batch(entry, *metadata, slot);
+  if (mixed != nullptr) slot = kMixed;
   if (Verdict verdict; hold_if_early(entry, *metadata, slot, verdict)) return verdict;
+  if (mixed != nullptr) return dispatch_mixed(entry, *metadata, *mixed);
 
   Consumer* bound = bound_to(*metadata);
   Consumer* consumer = bound != nullptr ? bound : selector_->select(slot);
@@ -105,14 +118,14 @@ DispatcherMultiple::Verdict DispatcherKeyShared::dispatch(const Entry& entry) {
   return Verdict::Taken;
 }
 
-void DispatcherKeyShared::slot_pending(Consumer& consumer, std::uint16_t slot) {
+void DispatcherKeyShared::use_slot(Consumer& consumer, KeySlot slot) {
   if (!in_order_) return;
   SlotUse& use = slots_[slot];
   use.holder = &consumer;
   ++use.pending;
 }
 
-void DispatcherKeyShared::slot_released(std::uint16_t slot) {
+void DispatcherKeyShared::release_slot(const Consumer& consumer, KeySlot slot) {
   if (!in_order_) return;
   const auto it = slots_.find(slot);
   if (it == slots_.end() || it->second.pending == 0) return;
@@ -121,32 +134,79 @@ void DispatcherKeyShared::slot_released(std::uint16_t slot) {
   if (it->second.parked == 0) {
     slots_.erase(it);
   } else if (Consumer* owner = selector_->select(slot)) {
+    if (owner != &consumer) ++drained_slots_;
     owner->parked_scanned = {};  // what waited for this may go
   }
 }
 
-void DispatcherKeyShared::slot_parked(std::uint16_t slot) {
+void DispatcherKeyShared::park_slot(KeySlot slot) {
   if (in_order_) ++slots_[slot].parked;
 }
 
-void DispatcherKeyShared::slot_unparked(std::uint16_t slot) {
+void DispatcherKeyShared::unpark_slot(KeySlot slot) {
   if (!in_order_) return;
   const auto it = slots_.find(slot);
   if (it == slots_.end() || it->second.parked == 0) return;
   if (--it->second.parked == 0 && it->second.pending == 0) slots_.erase(it);
 }
 
-std::size_t DispatcherKeyShared::draining_slots() const {
-  return static_cast<std::size_t>(std::count_if(
-      slots_.begin(), slots_.end(),
-      [this](const auto& slot) { return draining(slot.first, selector_->select(slot.first)); }));
+void DispatcherKeyShared::slot_pending(Consumer& consumer, Position, std::uint16_t slot) {
+  if (slot != kMixed) use_slot(consumer, slot);  // those of a mixed batch are counted key by key
+}
+
+void DispatcherKeyShared::slot_released(Consumer& consumer, Position position, std::uint16_t slot) {
+  if (slot != kMixed) {
+    release_slot(consumer, slot);
+    return;
+  }
+  MixedBatch* batch = mixed_at(position);
+  if (batch == nullptr) return;
+  for (MixedBatch::Key& key : batch->keys) {
+    if (key.state == MixedBatch::State::Shown && key.consumer == &consumer)
+      take_key(position, *batch, key);
+  }
+  if (MixedBatch::Part* part = batch->find_part(consumer)) part->sent.clear();
+  defer_keys(position, *batch, consumer);
+  batch->tidy();
+}
+
+void DispatcherKeyShared::slot_parked(Consumer&, Position, std::uint16_t slot) {
+  if (slot != kMixed) park_slot(slot);
+}
+
+void DispatcherKeyShared::slot_unparked(Consumer& consumer, Position position, std::uint16_t slot) {
+  if (slot != kMixed) {
+    unpark_slot(slot);
+    return;
+  }
+  MixedBatch* batch = mixed_at(position);
+  if (batch == nullptr) return;
+  for (MixedBatch::Key& key : batch->keys) {
+    if (key.state == MixedBatch::State::Waiting && key.consumer == &consumer)
+      take_key(position, *batch, key);
+  }
+  batch->tidy();
 }
 
 void DispatcherKeyShared::describe(SubscriptionStats& stats) const {
   DispatcherMultiple::describe(stats);
   stats.key_shared_mode = mode_ == KeySharedMode::Sticky ? "STICKY" : "AUTO_SPLIT";
   stats.allow_out_of_order = !in_order_;
-  stats.draining_hashes = static_cast<std::int64_t>(draining_slots());
+  stats.draining_hashes_cleared = drained_slots_;
+  for (const auto& [slot, use] : slots_) {
+    if (!draining(slot, selector_->select(slot))) continue;
+    ++stats.draining_hashes;
+    stats.draining_hashes_unacked += use.pending;
+  }
+}
+
+void DispatcherKeyShared::describe(const Consumer& consumer, ConsumerStats& stats) const {
+  for (const auto& [slot, use] : slots_) {
+    if (use.holder == &consumer && draining(slot, selector_->select(slot)))
+      stats.draining_hashes.push_back({slot, use.pending, use.parked});
+  }
+  std::sort(stats.draining_hashes.begin(), stats.draining_hashes.end(),
+            [](const auto& a, const auto& b) { return a.hash < b.hash; });
 }
 
 std::vector<std::string> DispatcherKeyShared::key_ranges(const Consumer& consumer) const {

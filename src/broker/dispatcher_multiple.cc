@@ -40,9 +40,11 @@ void DispatcherMultiple::remove(Consumer& consumer) {
   left(consumer);
   unacked_ -= consumer.pending.messages();
   auto pending = consumer.pending.take();
-  pending.for_each([this](Position, const PendingAck& p) { slot_released(p.slot); });
+  pending.for_each(
+      [&](Position position, const PendingAck& p) { slot_released(consumer, position, p.slot); });
   parked_ -= consumer.parked.size();
-  consumer.parked.for_each([this](Position, const ParkedEntry& p) { slot_unparked(p.slot); });
+  consumer.parked.for_each(
+      [&](Position position, const ParkedEntry& p) { slot_unparked(consumer, position, p.slot); });
   auto parked = std::exchange(consumer.parked, {});
   if (consumers_.empty()) {
     rewind();
@@ -67,7 +69,7 @@ std::optional<PendingAck> DispatcherMultiple::release(Consumer& consumer, Positi
   auto pending = consumer.pending.remove(position);
   if (pending) {
     unacked_ -= pending->messages;
-    slot_released(pending->slot);
+    slot_released(consumer, position, pending->slot);
   }
   return pending;
 }
@@ -85,7 +87,7 @@ void DispatcherMultiple::ack(Consumer& consumer, const AckedMessage& message) {
     }
     if (!env_.redeliveries.empty()) env_.redeliveries.erase(message.position);
   } else if (holder != nullptr && newly > 0) {
-    unacked_ -= holder->pending.reduce(message.position, newly);
+    reduce(*holder, message.position, newly);
   }
   schedule();
 }
@@ -109,7 +111,8 @@ void DispatcherMultiple::redeliver(Consumer& consumer, std::span<const Position>
   if (positions.empty()) {
     unacked_ -= consumer.pending.messages();
     auto pending = consumer.pending.take();
-    pending.for_each([this](Position, const PendingAck& p) { slot_released(p.slot); });
+    pending.for_each(
+        [&](Position position, const PendingAck& p) { slot_released(consumer, position, p.slot); });
     pending.for_each(again);
   } else {
     for (const Position position : positions) {
@@ -167,12 +170,16 @@ bool DispatcherMultiple::any_ready() const {
 }
 
 void DispatcherMultiple::deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot) {
-  const Remaining left = remaining(entry);
+  deliver_to(consumer, entry, slot, remaining(entry));
+}
+
+void DispatcherMultiple::deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot,
+                                    const Remaining& part) {
   consumer.pending.add(entry.position,
-                       {left.messages, std::max<std::uint32_t>(entry.messages, 1), slot});
-  unacked_ += left.messages;
-  slot_pending(consumer, slot);
-  send(consumer, entry, left);
+                       {part.messages, std::max<std::uint32_t>(entry.messages, 1), slot});
+  unacked_ += part.messages;
+  slot_pending(consumer, entry.position, slot);
+  send(consumer, entry, part);
 }
 
 bool DispatcherMultiple::park(Consumer& consumer, Position position, ParkedEntry entry) {
@@ -184,7 +191,7 @@ bool DispatcherMultiple::park(Consumer& consumer, Position position, ParkedEntry
 void DispatcherMultiple::park_anyway(Consumer& consumer, Position position, ParkedEntry entry) {
   if (!consumer.parked.insert(position, entry)) return;
   ++parked_;
-  slot_parked(entry.slot);
+  slot_parked(consumer, position, entry.slot);
   consumer.parked_scanned = std::min(consumer.parked_scanned, position);
 }
 
@@ -192,7 +199,7 @@ void DispatcherMultiple::unpark(Consumer& consumer, Position position) {
   auto entry = consumer.parked.erase(position);
   if (!entry) return;
   --parked_;
-  slot_unparked(entry->slot);
+  slot_unparked(consumer, position, entry->slot);
 }
 
 bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& metadata,
@@ -314,7 +321,7 @@ void DispatcherMultiple::serve_parked(Consumer& consumer) {
       unpark(consumer, from);
       continue;
     }
-    if (must_wait(item->value)) {
+    if (must_wait(consumer, from, item->value)) {
       consumer.parked_scanned = after(from);
       continue;
     }
@@ -324,17 +331,21 @@ void DispatcherMultiple::serve_parked(Consumer& consumer) {
     if (batch().front().position != from) unpark(consumer, from);
     for (const Entry& entry : batch()) {
       const ParkedEntry* parked = consumer.parked.find(entry.position);
-      if (parked == nullptr || must_wait(*parked)) continue;
+      if (parked == nullptr || must_wait(consumer, entry.position, *parked)) continue;
       if (out_of_budget() || !ready(consumer)) return;
-      const std::uint16_t slot = parked->slot;
-      unpark(consumer, entry.position);
-      if (env_.cursor.is_acked(entry.position)) continue;
-      const auto metadata = admit_entry(entry);
-      if (!metadata) continue;
-      deliver_to(consumer, entry, slot);
-      bind_chunks(*metadata, consumer);
+      deliver_parked(consumer, entry, *parked);
     }
   }
+}
+
+void DispatcherMultiple::deliver_parked(Consumer& consumer, const Entry& entry,
+                                        ParkedEntry parked) {
+  unpark(consumer, entry.position);
+  if (env_.cursor.is_acked(entry.position)) return;
+  const auto metadata = admit_entry(entry);
+  if (!metadata) return;
+  deliver_to(consumer, entry, parked.slot);
+  bind_chunks(*metadata, consumer);
 }
 
 void DispatcherMultiple::collect_due() {
@@ -383,8 +394,9 @@ WaitReason DispatcherMultiple::why_waiting() const {
   for (const auto& consumer : consumers_) {
     if (!ready(*consumer)) continue;
     bool deliverable = false;
-    consumer->parked.for_each(
-        [&](Position, const ParkedEntry& entry) { deliverable |= !must_wait(entry); });
+    consumer->parked.for_each([&](Position position, const ParkedEntry& entry) {
+      deliverable |= !must_wait(*consumer, position, entry);
+    });
     if (deliverable) return WaitReason::None;
   }
   if (!log_left)

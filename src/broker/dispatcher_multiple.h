@@ -46,19 +46,21 @@ class DispatcherMultiple : public Dispatcher {
   virtual Verdict dispatch(const Entry& entry) = 0;
   // An entry that was sent or held before is to be delivered.
   virtual void queue_again(Position position, std::uint16_t slot) = 0;
-  // Is the entry of this slot, parked for its owner, still to wait for others of its key?
-  virtual bool must_wait(const ParkedEntry&) const { return false; }
+  // Is the entry, parked for its owner, still to wait for others of its key?
+  virtual bool must_wait(const Consumer&, Position, const ParkedEntry&) const { return false; }
+  // A parked entry of a consumer that is ready and need not wait.
+  virtual void deliver_parked(Consumer& consumer, const Entry& entry, ParkedEntry parked);
   // Does what is in the replay queue wait for consumers that are not there?
   virtual bool replay_waits() const { return false; }
   // How many entries of the log it makes sense to get now; 0: none. Only if any consumer is ready.
   virtual std::size_t wanted_from_log() const { return env_.config.max_read_batch_size; }
   virtual Status joined(Consumer&) { return Status::ok(); }
   virtual void left(Consumer&) {}
-  // Counts of a slot's entries changed.
-  virtual void slot_pending(Consumer&, std::uint16_t) {}
-  virtual void slot_released(std::uint16_t) {}
-  virtual void slot_parked(std::uint16_t) {}
-  virtual void slot_unparked(std::uint16_t) {}
+  // An entry of the slot became, or is no longer, pending at or parked for the consumer.
+  virtual void slot_pending(Consumer&, Position, std::uint16_t) {}
+  virtual void slot_released(Consumer&, Position, std::uint16_t) {}
+  virtual void slot_parked(Consumer&, Position, std::uint16_t) {}
+  virtual void slot_unparked(Consumer&, Position, std::uint16_t) {}
 
   void deliver() override;
   // Has permits, its client reads, and it may hold more unacknowledged messages.
@@ -67,9 +69,19 @@ class DispatcherMultiple : public Dispatcher {
   }
   bool any_ready() const;
   void deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot);
+  // Only a part of it.
+  void deliver_to(Consumer& consumer, const Entry& entry, std::uint16_t slot,
+                  const Remaining& part);
+  std::optional<PendingAck> release(Consumer& consumer, Position position);
+  // `messages` of a pending entry were acknowledged.
+  void reduce(Consumer& consumer, Position position, std::uint32_t messages) {
+    unacked_ -= consumer.pending.reduce(position, messages);
+  }
   // False: too many entries are parked already.
   bool park(Consumer& consumer, Position position, ParkedEntry entry);
   void park_anyway(Consumer& consumer, Position position, ParkedEntry entry);
+  // Who has it unacknowledged; `first` is asked first.
+  Consumer* holder_of(Consumer& first, Position position);
   void unpark(Consumer& consumer, Position position);
   bool look_ahead_full() const { return parked_ + replay_.size() >= look_ahead_limit(); }
   // True: held back until its time (or, if that is not possible, `verdict` says to wait).
@@ -96,8 +108,6 @@ class DispatcherMultiple : public Dispatcher {
   bool delayed_full() const { return delayed_.size() >= env_.config.max_delayed_in_memory; }
   // Then the log is not read: what came could find no place, and would be read again and again.
   bool nothing_fits() const { return look_ahead_full() || delayed_full(); }
-  Consumer* holder_of(Consumer& first, Position position);
-  std::optional<PendingAck> release(Consumer& consumer, Position position);
   void forget_queued(Position position);
   void serve(Source source);
   void serve_log();

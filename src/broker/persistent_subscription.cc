@@ -374,6 +374,7 @@ ConsumerStats PersistentSubscription::stats_of(const Consumer& consumer) const {
   ConsumerStats stats = consumer.stats();
   if (!dispatcher_) return stats;
   stats.key_hash_ranges = dispatcher_->key_ranges(consumer);
+  dispatcher_->describe(consumer, stats);
   const std::int64_t limit = config_.max_unacked_per_consumer;
   stats.blocked_on_unacked = durable_ && limit > 0 && stats.unacked_messages >= limit;
   return stats;

@@ -71,6 +71,13 @@ struct AckRequest {
   std::span<const AckedMessage> messages;
 };
 
+// A key slot that its consumer must finish with before the slot's new owner gets anything.
+struct DrainingHash {
+  std::int32_t hash = 0;
+  std::int64_t unacked = 0;  // entries
+  std::int64_t blocked = 0;  // entries that wait for it
+};
+
 // What stats show of a consumer (names as in Pulsar's ConsumerStats).
 struct ConsumerStats {
   std::string consumer_name, address, connected_since, client_version;
@@ -81,6 +88,7 @@ struct ConsumerStats {
   double avg_messages_per_entry = 0;
   bool blocked_on_unacked = false;
   std::vector<std::string> key_hash_ranges;
+  std::vector<DrainingHash> draining_hashes;
   std::map<std::string, std::string> metadata;
 };
 struct SubscriptionStats {
@@ -93,9 +101,10 @@ struct SubscriptionStats {
   std::int64_t msg_backlog = 0;       // entries, as Pulsar counts
   std::int64_t messages_backlog = 0;  // messages, exact
   std::int64_t backlog_size = 0, unacked_messages = 0, msg_delayed = 0, non_contiguous_ranges = 0;
-  std::int64_t msg_drop = 0;         // non-persistent
-  std::int64_t msg_in_replay = 0;    // entries read that wait to be sent (again)
-  std::int64_t draining_hashes = 0;  // Key_Shared
+  std::int64_t msg_drop = 0;       // non-persistent
+  std::int64_t msg_in_replay = 0;  // entries read that wait to be sent (again)
+  // Key_Shared: slots that drain, since when it was loaded, entries unacknowledged in them.
+  std::int64_t draining_hashes = 0, draining_hashes_cleared = 0, draining_hashes_unacked = 0;
   std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_consumed_flow_ms = 0,
                last_mark_delete_ms = 0;
   std::map<std::string, std::string> properties;

@@ -53,6 +53,22 @@ inline Buffer make_test_entry(const EntrySpec& spec) {
   return Buffer::copy_of(bytes);
 }
 
+// The payload of a batch: one message a key, an empty key for none; the payloads are the texts.
+inline std::string batch_of(const std::vector<std::string>& keys,
+                            const std::vector<std::string>& texts) {
+  std::string bytes;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    OutgoingSingle single;
+    if (!keys[i].empty()) single.partition_key = keys[i];
+    single.payload_size = texts[i].size();
+    const std::size_t at = bytes.size();
+    bytes.resize(at + encoded_size(single));
+    encode(single, reinterpret_cast<std::byte*>(bytes.data() + at));
+    bytes += texts[i];
+  }
+  return bytes;
+}
+
 inline std::string varint_field(int field, std::uint64_t value) {
   std::string bytes;
   const auto put = [&](std::uint64_t v) {
@@ -365,6 +381,7 @@ class TestOutbox final : public Outbox {
     AckSet ack_set;
     std::int64_t epoch;
     std::int32_t partition;
+    Buffer entry;
   };
   explicit TestOutbox(std::uint64_t connection = 1, std::string version = "Pulsar-Java-v4") {
     peer_.connection_id = connection;
@@ -393,9 +410,10 @@ class TestOutbox final : public Outbox {
   bool connected() const override { return open; }
   void send_receipt(std::uint64_t, std::uint64_t, std::uint64_t, Position) override {}
   void send_error(std::uint64_t, std::uint64_t, const Status&) override {}
-  void send_message(const Delivery& d, const Buffer&) override {
+  void send_message(const Delivery& d, const Buffer& entry) override {
     messages.push_back({d.consumer_id, d.position, d.redelivery_count,
-                        AckSet(d.ack_set.begin(), d.ack_set.end()), d.consumer_epoch, d.partition});
+                        AckSet(d.ack_set.begin(), d.ack_set.end()), d.consumer_epoch, d.partition,
+                        entry});
   }
   void send_active_consumer_change(std::uint64_t id, bool active) override {
     events.push_back((active ? "active " : "inactive ") + std::to_string(id));

@@ -26,10 +26,17 @@ json::object text_map(const std::map<std::string, std::string>& from) {
   return out;
 }
 
-void add_draining(json::object& out, std::int64_t hashes = 0) {
+void add_draining(json::object& out, std::int64_t hashes, std::int64_t cleared,
+                  std::int64_t unacked) {
   out["drainingHashesCount"] = hashes;
-  out["drainingHashesClearedTotal"] = 0;
-  out["drainingHashesUnackedMessages"] = 0;
+  out["drainingHashesClearedTotal"] = cleared;
+  out["drainingHashesUnackedMessages"] = unacked;
+}
+
+std::int64_t unacked_in(const std::vector<DrainingHash>& hashes) {
+  std::int64_t unacked = 0;
+  for (const DrainingHash& hash : hashes) unacked += hash.unacked;
+  return unacked;
 }
 
 json::object publisher_json(const ProducerStats& stats, Form form, bool by_name, bool persistent) {
@@ -86,9 +93,17 @@ json::object consumer_json(const ConsumerStats& stats, bool key_shared, bool aut
   out["unackedMessages"] = stats.unacked_messages;
   out["avgMessagesPerEntry"] = static_cast<std::int64_t>(stats.avg_messages_per_entry);
   out["blockedConsumerOnUnackedMsgs"] = stats.blocked_on_unacked;
-  add_draining(out);
+  add_draining(out, static_cast<std::int64_t>(stats.draining_hashes.size()), 0,
+               unacked_in(stats.draining_hashes));
   if (form == Form::Single) {
-    if (key_shared && auto_split) out["drainingHashes"] = json::array();
+    if (key_shared && auto_split) {
+      json::array draining;
+      for (const DrainingHash& hash : stats.draining_hashes) {
+        draining.push_back(
+            {{"hash", hash.hash}, {"unackMsgs", hash.unacked}, {"blockedAttempts", hash.blocked}});
+      }
+      out["drainingHashes"] = std::move(draining);
+    }
     out["address"] = stats.address;
     out["connectedSince"] = stats.connected_since;
     if (!stats.client_version.empty()) out["clientVersion"] = stats.client_version;
@@ -161,7 +176,8 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
   out["allowOutOfOrderDelivery"] = stats.allow_out_of_order;
   if (key_shared && !stats.key_shared_mode.empty()) out["keySharedMode"] = stats.key_shared_mode;
   out["consumersAfterMarkDeletePosition"] = json::object();
-  add_draining(out, stats.draining_hashes);
+  add_draining(out, stats.draining_hashes, stats.draining_hashes_cleared,
+               stats.draining_hashes_unacked);
   out["nonContiguousDeletedMessagesRanges"] = stats.non_contiguous_ranges;
   out["nonContiguousDeletedMessagesRangesSerializedSize"] = 0;
   out["delayedMessageIndexSizeInBytes"] = 0;
@@ -215,7 +231,8 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   out["backlogSize"] = stats.backlog_size;
   out["backlogQuotaLimitSize"] = context.persistent ? context.backlog_quota_size : 0;
   out["backlogQuotaLimitTime"] = context.persistent ? context.backlog_quota_time : 0;
-  out["oldestBacklogMessageAgeSeconds"] = context.persistent && form == Form::Single ? -1 : 0;
+  out["oldestBacklogMessageAgeSeconds"] =
+      context.persistent && form == Form::Single ? stats.oldest_backlog_seconds : 0;
   out["publishRateLimitedTimes"] = 0;
   out["earliestMsgPublishTimeInBacklogs"] = earliest;
   for (const char* counter :
@@ -302,6 +319,8 @@ void add(SubscriptionStats& to, const SubscriptionStats& from) {
   to.msg_delayed += from.msg_delayed;
   to.msg_in_replay += from.msg_in_replay;
   to.draining_hashes += from.draining_hashes;
+  to.draining_hashes_cleared += from.draining_hashes_cleared;
+  to.draining_hashes_unacked += from.draining_hashes_unacked;
   to.non_contiguous_ranges += from.non_contiguous_ranges;
   to.msg_drop += from.msg_drop;
   for (const auto& [key, value] : from.properties) to.properties.emplace(key, value);

@@ -8,6 +8,7 @@
 #include "base/url_encoding.h"
 #include "broker/broker_metrics.h"
 #include "broker/namespaces.h"
+#include "broker/policy_parts.h"
 #include "broker/topic_policies.h"
 #include "broker/topic_shard.h"
 #include "runtime/async.h"
@@ -102,6 +103,32 @@ Task<Result<bool>> Broker::topic_exists(TopicName name) {
   co_return co_await on_shard(shard_of(name), std::move(work));
 }
 
+// What the broker does to topics by itself.
+static void take_upkeep(const NamespacePolicies& policies, const BrokerConfig& config,
+                        TopicSettings& settings) {
+  if (config.backlog_quota_check_enabled) {
+    const QuotaPolicy usual =
+        quota_policy(config.backlog_quota_default_retention_policy).value_or(QuotaPolicy::Hold);
+    settings.backlog_size = policies.backlog_size.value_or(
+        BacklogQuota{config.backlog_quota_default_limit_bytes, usual});
+    settings.backlog_age = policies.backlog_age.value_or(
+        BacklogQuota{config.backlog_quota_default_limit_second, usual});
+  }
+  settings.subscription_expiration_minutes = policies.subscription_expiration_minutes.value_or(
+      config.subscription_expiration_time_minutes);
+  settings.delete_while_inactive = config.broker_delete_inactive_topics_enabled;
+  settings.inactive_if_caught_up =
+      config.broker_delete_inactive_topics_mode == "delete_when_subscriptions_caught_up";
+  settings.inactive_seconds = config.broker_delete_inactive_topics_max_inactive_duration_seconds;
+  if (settings.inactive_seconds == 0)
+    settings.inactive_seconds = config.broker_delete_inactive_topics_frequency_seconds;
+  if (const auto& own = policies.inactive_topics) {
+    settings.delete_while_inactive = own->remove;
+    settings.inactive_if_caught_up = own->caught_up_is_enough;
+    settings.inactive_seconds = own->seconds;
+  }
+}
+
 Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   const Result<NamespacePolicies> policies = co_await policies_of(name);
   if (!policies) co_return policies.status();
@@ -153,6 +180,7 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
       of_namespace.auto_subscription_creation.value_or(config_.allow_auto_subscription_creation);
   settings.message_ttl_seconds =
       of_namespace.message_ttl_seconds.value_or(config_.ttl_duration_default_in_seconds);
+  if (!name.is_system()) take_upkeep(of_namespace, config_, settings);
   co_return settings;
 }
 

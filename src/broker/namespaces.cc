@@ -1,5 +1,7 @@
 #include "broker/namespaces.h"
 
+#include "broker/policy_parts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -120,6 +122,9 @@ Result<NamespacePolicies> parse_namespace_policies(const std::string& text) {
     policies.retention_mb = number(*retention, "retentionSizeInMB");
   }
   policies.message_ttl_seconds = number(stored, "message_ttl_in_seconds");
+  policies.subscription_expiration_minutes = number(stored, "subscription_expiration_time_minutes");
+  take_backlog_quotas(stored.if_contains("backlog_quota_map"), policies);
+  take_inactive_topics(stored.if_contains("inactive_topic_policies"), policies);
   policies.deduplication = flag(stored, "deduplicationEnabled");
   policies.max_producers_per_topic = number(stored, "max_producers_per_topic");
   policies.max_consumers_per_topic = number(stored, "max_consumers_per_topic");

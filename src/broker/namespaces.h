@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "broker/topic_name.h"
+#include "broker/topic_settings.h"
 #include "metadata/metadata_store.h"
 #include "runtime/task.h"
 
@@ -32,7 +33,16 @@ struct NamespacePolicies {
   std::optional<bool> auto_subscription_creation;
   std::optional<std::int64_t> retention_minutes;  // -1: for ever
   std::optional<std::int64_t> retention_mb;       // -1: all
+  struct InactiveTopics {
+    bool remove = true;
+    bool caught_up_is_enough = false;
+    std::int64_t seconds = 60;
+  };
   std::optional<std::int64_t> message_ttl_seconds;
+  std::optional<BacklogQuota> backlog_size;
+  std::optional<BacklogQuota> backlog_age;
+  std::optional<InactiveTopics> inactive_topics;
+  std::optional<std::int64_t> subscription_expiration_minutes;
   std::optional<bool> deduplication;
   std::optional<std::int64_t> max_producers_per_topic;
   std::optional<std::int64_t> max_consumers_per_topic;

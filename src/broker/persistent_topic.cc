@@ -145,6 +145,7 @@ Task<Result<ProducerGrant>> PersistentTopic::add_producer(ProducerRequest reques
     co_return Status::ProducerBlockedQuotaExceededException(
         "the disk of the broker is full: publishing goes on when there is room again");
   }
+  GM_CO_RETURN_IF_ERROR(room_in_backlog());
   if (!request.initial_subscription.empty() &&
       subscription(request.initial_subscription) == nullptr) {
     if (!settings_.auto_subscription_creation) {
@@ -308,6 +309,7 @@ Task<void> PersistentTopic::publishes_drained() {
 }
 
 void PersistentTopic::run_deferred() {
+  if (settings_.backlog_size.limit >= 0) watch_backlog_size();
   for (const auto& [name, subscription] : subscriptions_) subscription->entries_available();
 }
 
@@ -584,6 +586,9 @@ TopicStats PersistentTopic::stats() const {
     stats.subscriptions.push_back(subscription->stats());
     stats.backlog_size = std::max(stats.backlog_size, stats.subscriptions.back().backlog_size);
   }
+  if (oldest_backlog_ms_ != 0)
+    stats.oldest_backlog_seconds =
+        std::max<std::int64_t>((now_ms() - oldest_backlog_ms_) / 1000, 0);
   return stats;
 }
 

@@ -60,6 +60,7 @@ class PersistentTopic final : public Topic,
   bool closing() const override { return closing_ || failed_; }
   void apply(const TopicSettings& settings) override;
   ManagedLedger* managed_ledger() const override { return ledger_.get(); }
+  Task<void> check_backlog() override;
 
   Task<Result<ProducerGrant>> add_producer(ProducerRequest request) override;
   Task<void> remove_producer(std::shared_ptr<Producer> producer) override;
@@ -108,6 +109,15 @@ class PersistentTopic final : public Topic,
   void write_failed(const Status& status);
   Task<void> publishes_drained();
   Status ready_to_serve() const;
+  // --- quotas of the backlog (persistent_topic_backlog.cc) ---
+  std::int64_t backlog_bytes() const;
+  // nullptr: none.
+  const BacklogQuota* exceeded_quota() const;
+  Status room_in_backlog() const;
+  void watch_backlog_size();
+  void act_on(const BacklogQuota& quota);
+  Task<void> evict_backlog();
+  Task<std::int64_t> oldest_backlog_ms();
 
   Task<Result<std::shared_ptr<Subscription>>> find_or_create(const SubscribeRequest& request);
   Status room_for_consumer(SubscriptionType type) const;
@@ -132,6 +142,10 @@ class PersistentTopic final : public Topic,
   std::shared_ptr<Event> drained_;
   bool closing_ = false;
   bool failed_ = false;
+
+  std::int64_t backlog_watched_ns_ = 0;  // when its size was last compared with the quota
+  std::int64_t oldest_backlog_ms_ = 0;   // publish time, as of the last check; 0: no backlog
+  bool evicting_ = false;
 
   std::int64_t messages_in_ = 0;
   std::int64_t bytes_in_ = 0;

@@ -81,6 +81,7 @@ struct TopicStats {
   double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0;
   std::int64_t msg_in_counter = 0, bytes_in_counter = 0;
   std::int64_t storage_size = 0, backlog_size = 0;
+  std::int64_t oldest_backlog_seconds = -1;  // as of the last check_backlog(); -1: no backlog
   std::optional<std::uint64_t> topic_epoch;
   std::string dedup_status = "Disabled";
   std::vector<ProducerStats> publishers;
@@ -96,6 +97,8 @@ class Topic {
   // A policy has changed; acts at once.
   virtual void apply(const TopicSettings& settings) { (void)settings; }
   virtual bool closing() const = 0;
+  // The broker looks at the backlog from time to time: quotas act.
+  virtual Task<void> check_backlog() { co_return; }
   // nullptr for non-persistent topics.
   virtual ManagedLedger* managed_ledger() const = 0;
 

@@ -1,5 +1,7 @@
 #include "broker/topic_policies.h"
 
+#include "broker/policy_parts.h"
+
 #include <fmt/format.h>
 
 #include <boost/json/object.hpp>
@@ -36,6 +38,9 @@ void overlay(NamespacePolicies& policies, const json::object& own) {
     take(*retention, "retentionSizeInMB", policies.retention_mb);
   }
   take(own, "messageTTL", policies.message_ttl_seconds);
+  take_backlog_quotas(own.if_contains("backLogQuotaMap"), policies);
+  take_backlog_quotas(own.if_contains("backlogQuotaMap"), policies);
+  take_inactive_topics(own.if_contains("inactiveTopicPolicies"), policies);
   take(own, "maxProducers", policies.max_producers_per_topic);
   take(own, "maxConsumers", policies.max_consumers_per_topic);
   take(own, "maxConsumersPerSubscription", policies.max_consumers_per_subscription);

@@ -10,6 +10,17 @@
 
 namespace geminga {
 
+// What happens when a topic's backlog is over its quota.
+enum class QuotaPolicy : std::uint8_t {
+  Hold,       // producers are refused, their clients wait and try again
+  Exception,  // producers are refused, their clients fail what they hold
+  Evict       // the oldest messages are taken from the subscriptions that lag most
+};
+struct BacklogQuota {
+  std::int64_t limit = -1;  // bytes, or seconds; negative: none
+  QuotaPolicy policy = QuotaPolicy::Hold;
+};
+
 struct TopicSettings {
   ManagedLedgerConfig ledger;
   bool deduplication = false;
@@ -24,6 +35,13 @@ struct TopicSettings {
   std::int64_t max_unacked_per_consumer = 50'000;
   std::int64_t max_unacked_per_subscription = 200'000;
   std::int64_t message_ttl_seconds = 0;  // 0: none
+  BacklogQuota backlog_size;             // of the subscription that lags most
+  BacklogQuota backlog_age;              // of its oldest message that is not acknowledged
+  std::int64_t subscription_expiration_minutes = 0;  // 0: never
+  // Deletion of a topic that nobody uses.
+  bool delete_while_inactive = true;
+  bool inactive_if_caught_up = false;  // with subscriptions that have nothing left
+  std::int64_t inactive_seconds = 60;
 };
 
 }  // namespace geminga

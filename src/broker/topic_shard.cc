@@ -188,48 +188,77 @@ Task<Status> TopicShard::close() {
 
 // --- in the background ---
 
+// `last` is when it was done; true, and noted, if it is due again.
+static bool due(std::int64_t& last, std::int64_t now, std::int64_t every_ms) {
+  if (now - last < every_ms) return false;
+  last = now;
+  return true;
+}
+
 Task<void> TopicShard::look_after_topics() {
-  const auto period =
-      std::chrono::seconds(broker_.config().broker_delete_inactive_topics_frequency_seconds);
+  const BrokerConfig& config = broker_.config();
+  inactive_checked_ms_ = subscriptions_expired_ms_ = backlogs_checked_ms_ = now_ms();
   while (!closing_) {
-    timer_.expires_after(period);
+    timer_.expires_after(std::chrono::seconds(1));
     boost::system::error_code ignored;
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     if (closing_) co_return;
-    if (broker_.config().broker_delete_inactive_topics_enabled) co_await delete_inactive();
-    co_await expire_messages();
+    const std::int64_t now = now_ms();
+    if (config.backlog_quota_check_enabled &&
+        due(backlogs_checked_ms_, now, config.backlog_quota_check_interval_in_seconds * 1000)) {
+      co_await check_backlogs();
+    }
+    if (due(inactive_checked_ms_, now,
+            config.broker_delete_inactive_topics_frequency_seconds * 1000)) {
+      co_await delete_inactive(now);
+    }
+    if (due(subscriptions_expired_ms_, now,
+            config.subscription_expiry_check_interval_in_minutes * 60'000)) {
+      co_await expire_subscriptions(now);
+    }
+    if (due(expired_ms_, now, config.message_expiry_check_interval_in_minutes * 60'000)) {
+      co_await expire_messages();
+    }
   }
 }
 
-Task<void> TopicShard::delete_inactive() {
-  const BrokerConfig& config = broker_.config();
-  const bool caught_up_is_enough =
-      config.broker_delete_inactive_topics_mode == "delete_when_subscriptions_caught_up";
-  std::int64_t seconds = config.broker_delete_inactive_topics_max_inactive_duration_seconds;
-  if (seconds == 0) seconds = config.broker_delete_inactive_topics_frequency_seconds;
-  const std::int64_t now = now_ms();
-  std::vector<TopicName> inactive;
+Task<void> TopicShard::check_backlogs() {
+  for (const auto& topic : all()) {
+    if (topic->name().persistent() && !topic->closing()) co_await topic->check_backlog();
+  }
+}
+
+Task<void> TopicShard::delete_inactive(std::int64_t now) {
+  std::vector<std::pair<TopicName, bool>> idle;  // and: has it subscriptions?
   for (auto& [name, slot] : topics_) {
     if (slot.busy != nullptr || slot.topic == nullptr || name.is_system()) continue;
     const Topic& topic = *slot.topic;
     bool used = topic.producer_count() > 0 || topic.consumer_count() > 0;
-    for (const std::string& subscription : topic.subscription_names()) {
+    const auto subscriptions = topic.subscription_names();
+    for (const std::string& subscription : subscriptions) {
       const auto found = topic.subscription(subscription);
-      const bool caught_up = found->cursor() == nullptr || found->cursor()->backlog_entries() == 0;
-      used = used || !caught_up_is_enough || !caught_up;
+      used = used || (found->cursor() != nullptr && found->cursor()->backlog_entries() > 0);
     }
     if (used) {
       slot.idle_since_ms = 0;
-    } else if (slot.idle_since_ms == 0) {
-      slot.idle_since_ms = now;
-    } else if (now - slot.idle_since_ms >= seconds * 1000) {
-      inactive.push_back(name);
+      continue;
     }
+    if (slot.idle_since_ms == 0) slot.idle_since_ms = now;
+    idle.emplace_back(name, !subscriptions.empty());
   }
-  for (const TopicName& name : inactive) {
+  for (const auto& [name, subscribed] : idle) {
+    const Result<TopicSettings> settings = co_await broker_.topic_settings(name);
+    if (!settings || !settings->delete_while_inactive) continue;
+    if (subscribed && !settings->inactive_if_caught_up) continue;
+    const auto slot = topics_.find(name);
+    if (slot == topics_.end() || slot->second.idle_since_ms == 0 ||
+        now - slot->second.idle_since_ms < settings->inactive_seconds * 1000) {
+      continue;
+    }
     const Status deleted = co_await remove(name, false);
     if (deleted.is_ok()) {
-      GM_LOG_INFO("{}: deleted, nobody has used it for {} s", name.full(), seconds);
+      GM_LOG_INFO("{}: deleted, nobody has used it for {} s", name.full(),
+                  settings->inactive_seconds);
     } else if (!deleted.is(ErrorCode::TopicNotFound) &&
                !deleted.is(ErrorCode::PreconditionFailed)) {
       GM_LOG_WARN("{}: deleting it because nobody uses it: {}", name.full(), deleted.to_string());
@@ -237,11 +266,32 @@ Task<void> TopicShard::delete_inactive() {
   }
 }
 
+Task<void> TopicShard::expire_subscriptions(std::int64_t now) {
+  for (const auto& topic : all()) {
+    if (!topic->name().persistent() || topic->name().is_system()) continue;
+    const Result<TopicSettings> settings = co_await broker_.topic_settings(topic->name());
+    if (!settings || settings->subscription_expiration_minutes <= 0) continue;
+    const std::int64_t unused_ms = settings->subscription_expiration_minutes * 60'000;
+    for (const std::string& name : topic->subscription_names()) {
+      const auto subscription = topic->subscription(name);
+      if (subscription == nullptr || subscription->consumer_count() > 0 ||
+          !subscription->cursor()->durable() ||
+          now - subscription->cursor()->last_active_ms() < unused_ms) {
+        continue;
+      }
+      const Status deleted = co_await topic->delete_subscription(name, false);
+      if (deleted.is_ok()) {
+        GM_LOG_INFO("{}: subscription {} deleted, unused for {} minutes", topic->name().full(),
+                    name, settings->subscription_expiration_minutes);
+      } else {
+        GM_LOG_WARN("{}: deleting the unused subscription {}: {}", topic->name().full(), name,
+                    deleted.to_string());
+      }
+    }
+  }
+}
+
 Task<void> TopicShard::expire_messages() {
-  const std::int64_t now = now_ms();
-  if (now - expired_ms_ < broker_.config().message_expiry_check_interval_in_minutes * 60'000)
-    co_return;
-  expired_ms_ = now;
   for (const auto& topic : all()) {
     if (!topic->name().persistent()) continue;
     const Result<TopicSettings> settings = co_await broker_.topic_settings(topic->name());

@@ -40,6 +40,10 @@ class TopicShard {
   Task<Status> unload(TopicName name);
   // Loads it first if need be. TopicNotFound if there is none.
   Task<Status> remove(TopicName name, bool force);
+  // What the broker does by itself from time to time, as if it were `now` (ms since 1970): topics
+  // that nobody uses and subscriptions that nobody used for long are deleted.
+  Task<void> delete_inactive(std::int64_t now);
+  Task<void> expire_subscriptions(std::int64_t now);
   // Unloads all; nothing is loaded any more.
   Task<Status> close();
 
@@ -56,8 +60,8 @@ class TopicShard {
   Task<void> wait_idle(const TopicName& name);
   void unload_failed(const TopicName& name);
   Task<void> look_after_topics();
-  Task<void> delete_inactive();
   Task<void> expire_messages();
+  Task<void> check_backlogs();
   void policies_changed(const std::string& path);
   void topic_policies_changed(const std::string& path);
   void refresh(std::shared_ptr<Topic> topic);
@@ -70,6 +74,9 @@ class TopicShard {
   std::unique_ptr<MetadataWatch> policy_watch_;
   std::unique_ptr<MetadataWatch> topic_policy_watch_;
   std::int64_t expired_ms_ = 0;  // when messages were last expired
+  std::int64_t subscriptions_expired_ms_ = 0;
+  std::int64_t backlogs_checked_ms_ = 0;
+  std::int64_t inactive_checked_ms_ = 0;
   std::unordered_map<TopicName, Slot> topics_;
 };
 

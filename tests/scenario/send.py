@@ -101,7 +101,8 @@ def produce(world, target, *words):
 
 @verb
 def produce_keyed(world, target, *words):
-    """produce-keyed TARGET KEYS... each N [with ...]: for n in 0..N-1, for each key: payload KEY/n with that key."""
+    """produce-keyed TARGET KEYS... each N [with ...]: for n in 0..N-1, for each key: payload KEY/n with that key. A
+    producer that batches has them all in flight at once."""
     words, pairs = language.options(list(words))
     fields, pace = send_fields(pairs)
     if len(words) < 3 or words[-2] != "each":
@@ -110,6 +111,10 @@ def produce_keyed(world, target, *words):
     handle = world.producer(target)
     first = world.counters.get(target + "#keyed", 0)
     world.counters[target + "#keyed"] = first + count
+    if handle.batch > 1:
+        pairs = [(f"{key}/{n}", key) for n in range(first, first + count) for key in keys]
+        world.send(handle, [p for p, _ in pairs], fields, True, pace, [k for _, k in pairs])
+        return
     for n in range(first, first + count):
         for key in keys:
             world.send(handle, [f"{key}/{n}"], dict(fields, partition_key=key), False, pace)

@@ -153,8 +153,8 @@ class World:
             raise Mismatch(f"rising message ids from one producer, after {handle.last_id}", f"{place} for {payload}")
         handle.last_id = place
 
-    def send(self, handle, payloads, fields, in_flight, pace):
-        """in_flight: all sends at once and one flush; otherwise each send waits for its receipt."""
+    def send(self, handle, payloads, fields, in_flight, pace, keys=None):
+        """in_flight: all sends at once and one flush; otherwise each send waits for its receipt. keys: one a payload."""
         if not in_flight:
             for payload in payloads:
                 begin = int(time.time() * 1000)
@@ -170,7 +170,9 @@ class World:
             if len(results) == len(payloads):
                 done.set()
 
-        for payload in payloads:
+        for n, payload in enumerate(payloads):
+            if keys:
+                fields = dict(fields, partition_key=keys[n])
             handle.producer.send_async(language.encode(payload), lambda r, m, p=payload: finished(p, r, m), **fields)
         handle.producer.flush()
         if not done.wait(WAIT * 3):

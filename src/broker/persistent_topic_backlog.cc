@@ -11,6 +11,9 @@ namespace geminga {
 
 namespace {
 constexpr std::int64_t kWatchEveryNs = 100'000'000;
+// Quotas act when the broker looks at the backlog (backlogQuotaCheckIntervalInSeconds), as clients
+// of Pulsar know it; what is so far beyond one does not wait for that.
+constexpr std::int64_t kFarBeyond = 64 << 20;
 // How much of the limit eviction leaves, so that it need not run for each message.
 constexpr double kLeave = 0.9;
 }  // namespace
@@ -55,7 +58,7 @@ void PersistentTopic::watch_backlog_size() {
   if (now - backlog_watched_ns_ < kWatchEveryNs) return;
   backlog_watched_ns_ = now;
   const BacklogQuota& quota = settings_.backlog_size;
-  if (backlog_bytes() >= quota.limit && backlog_bytes() > 0) act_on(quota);
+  if (backlog_bytes() - kFarBeyond >= quota.limit) act_on(quota);
 }
 
 void PersistentTopic::act_on(const BacklogQuota& quota) {

@@ -371,5 +371,28 @@ TEST_F(PersistentTopicTest, ServesNonPersistentTopics) {
   });
 }
 
+// Between the broker's looks at the backlog, which are a minute apart.
+TEST_F(PersistentTopicTest, ABacklogFarBeyondItsQuotaClosesProducersAtOnce) {
+  config.backlog_quota_default_limit_bytes = 1000;
+  config.backlog_quota_default_retention_policy = "producer_exception";
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    EXPECT_TRUE((co_await topic()->create_subscription("s", Position::earliest(), {})).is_ok());
+    const std::string large(4 << 20, 'x');
+    auto type = Command::SEND_RECEIPT;
+    for (std::uint64_t i = 0; i < 40 && type == Command::SEND_RECEIPT; ++i) {
+      client.send_message(1, i, make_entry("p", static_cast<std::int64_t>(i), large));
+      type = (co_await client.next()).type();
+      EXPECT_TRUE(i >= 8 || type == Command::SEND_RECEIPT) << "a little beyond waits for the look";
+      co_await sleep_for(Millis(20));
+    }
+    EXPECT_EQ(type, Command::CLOSE_PRODUCER);
+    const Command refused = co_await produce(client, kTopic, 1, "p");
+    EXPECT_EQ(refused.type(), Command::ERROR);
+    EXPECT_EQ(refused.error().error(), proto::ProducerBlockedQuotaExceededException);
+  });
+}
+
 }  // namespace
 }  // namespace geminga

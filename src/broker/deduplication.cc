@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "broker/batch_parts.h"
+#include "broker/topic.h"
+#include "wire/batch.h"
 #include "wire/message_metadata.h"
 
 namespace geminga {
@@ -57,10 +60,34 @@ Deduplication::Verdict Deduplication::check(const std::string& producer, std::in
                                             std::int64_t last) {
   Known& known = producers_[producer];
   known.active_ms = now_ms();
-  if (first <= known.pushed)
-    return first <= known.persisted ? Verdict::Duplicate : Verdict::Unknown;
+  if (first <= known.pushed) {
+    if (last <= known.persisted) return Verdict::Duplicate;
+    if (first > known.persisted || known.pushed != known.persisted) return Verdict::Unknown;
+    known.pushed = last;
+    return Verdict::Partly;
+  }
   known.pushed = last;
   return Verdict::New;
+}
+
+Status Deduplication::drop_stored(const std::string& producer, PublishItem& item) const {
+  const auto known = producers_.find(producer);
+  GM_ASSIGN_OR_RETURN(const EntryMetadata metadata, parse_entry_metadata(item.entry.span()));
+  if (!is_open_batch(metadata)) return Status::Unsupported("not a batch that can be read");
+  GM_ASSIGN_OR_RETURN(const Buffer payload, batch_payload(item.entry, metadata));
+  AckSet keep = no_bits(static_cast<std::size_t>(metadata.num_messages));
+  std::uint32_t kept = 0;
+  BatchReader reader(payload.span(), metadata.num_messages);
+  for (std::size_t i = 0; const auto message = reader.next(); ++i) {
+    if (!message->sequence_id) return Status::Unsupported("its messages tell no sequence ids");
+    if (known != producers_.end() && *message->sequence_id <= known->second.persisted) continue;
+    put_bit(keep, i);
+    ++kept;
+  }
+  if (!reader.ok() || kept == 0) return Status::Corruption("no message of the batch is new");
+  GM_ASSIGN_OR_RETURN(item.entry, pick_messages(item.entry, metadata, payload, keep));
+  item.messages = kept;
+  return Status::ok();
 }
 
 void Deduplication::persisted(const std::string& producer, std::int64_t last, Position position) {

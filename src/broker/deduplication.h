@@ -19,6 +19,8 @@
 
 namespace geminga {
 
+struct PublishItem;
+
 class Deduplication {
  public:
   static constexpr std::string_view kCursor = "pulsar.dedup";
@@ -31,10 +33,14 @@ class Deduplication {
   enum class Verdict : std::uint8_t {
     New,        // store it; then tell persisted()
     Duplicate,  // stored already: an ordinary receipt, with the message id -1:-1
+    Partly,     // a batch that begins with stored ones: drop_stored() leaves what is new
     Unknown     // a copy of it is still under way: the client has to try again
   };
   // `last` = highest sequence id of what is sent, `first` its lowest.
   Verdict check(const std::string& producer, std::int64_t first, std::int64_t last);
+  // After Partly: takes those messages out of the batch that are stored. Fails, and leaves it alone,
+  // if the batch cannot be read or does not tell the sequence ids of its messages.
+  Status drop_stored(const std::string& producer, PublishItem& item) const;
   void persisted(const std::string& producer, std::int64_t last, Position position);
   // What was under way of this producer is not stored: it may come again.
   void failed(const std::string& producer);

@@ -45,6 +45,7 @@ struct SubscriptionCounters {
   RateMeter messages_out, bytes_out, redelivered, acked;
   std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_flow_ms = 0, last_mark_delete_ms = 0;
   std::int64_t corrupt_entries = 0;  // passed over: their metadata cannot be read
+  std::int64_t headless_chunks = 0;  // passed over: their message began before the cursor
   std::int64_t stalls = 0;           // found by the watchdog
   std::int64_t read_errors = 0;
 };

@@ -89,6 +89,7 @@ DispatcherMultiple::Verdict DispatcherKeyShared::dispatch(const Entry& entry) {
     spend(0);
     return Verdict::Taken;
   }
+  if (skip_headless(entry, *metadata)) return Verdict::Taken;
   KeySlot slot = selector_->slot_of(sticky_key_hash(sticky_key(*metadata, key_scratch_)));
   MixedBatch* mixed = mixed_batch(entry, *metadata, slot);
   if (mixed != nullptr) slot = kMixed;

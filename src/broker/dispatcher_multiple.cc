@@ -149,6 +149,7 @@ void DispatcherMultiple::rewind() {
   delayed_.clear();
   chunks_.clear();
   older_chunks_.clear();
+  chunks_forgotten_ = false;
   arm_timer();
   Dispatcher::rewind();
 }
@@ -236,7 +237,25 @@ void DispatcherMultiple::bind_chunks(const EntryMetadata& metadata, Consumer& co
     return;
   }
   chunks_[std::move(uuid)] = &consumer;
-  if (chunks_.size() >= kChunkedMessagesPerGeneration) older_chunks_ = std::exchange(chunks_, {});
+  if (chunks_.size() < kChunkedMessagesPerGeneration) return;
+  chunks_forgotten_ = chunks_forgotten_ || !older_chunks_.empty();
+  older_chunks_ = std::exchange(chunks_, {});
+}
+
+bool DispatcherMultiple::skip_headless(const Entry& entry, const EntryMetadata& metadata) {
+  if (!from_log_ || !metadata.is_chunk() || metadata.chunk_id == 0 || chunks_forgotten_)
+    return false;
+  if (!replay_.empty() || parked_ > 0 || bound_to(metadata) != nullptr) return false;
+  if (env_.counters.headless_chunks++ == 0) {
+    GM_LOG_WARN(
+        "{}: entry {} is chunk {} of {} of a message whose first chunk subscription {} has "
+        "acknowledged; it is passed over",
+        env_.topic.name().full(), entry.position.to_string(), metadata.chunk_id,
+        metadata.num_chunks, env_.subscription);
+  }
+  env_.cursor.ack(entry.position, entry.messages);
+  spend(0);
+  return true;
 }
 
 void DispatcherMultiple::deliver() {
@@ -276,7 +295,11 @@ void DispatcherMultiple::serve_log() {
     if (!fetch({Source::Kind::Log}, from, wanted_from_log())) return;
     for (const Entry& entry : batch()) {
       if (out_of_budget() || !any_ready()) return;
-      if (!env_.cursor.is_acked(entry.position) && dispatch(entry) == Verdict::NoRoom) return;
+      from_log_ = true;
+      const bool stays =
+          !env_.cursor.is_acked(entry.position) && dispatch(entry) == Verdict::NoRoom;
+      from_log_ = false;
+      if (stays) return;
       read_position_ = after(entry.position);
     }
   }

@@ -90,6 +90,11 @@ class DispatcherMultiple : public Dispatcher {
 
   // The consumer that has the first chunks of this message.
   Consumer* bound_to(const EntryMetadata& metadata) const;
+  // A chunk whose message can never be put together again, for its first chunk is acknowledged
+  // already (the cursor was set into the middle of the message): it is acknowledged here, or it
+  // would stay in the backlog for ever. Only when nothing that was read waits anywhere, so that the
+  // first chunk cannot be among that.
+  bool skip_headless(const Entry& entry, const EntryMetadata& metadata);
   // Notes, when it is sent, where the chunks that follow must go.
   void bind_chunks(const EntryMetadata& metadata, Consumer& consumer);
 
@@ -126,6 +131,8 @@ class DispatcherMultiple : public Dispatcher {
   // chunk never comes go away some time.
   std::unordered_map<std::string, Consumer*> chunks_;
   std::unordered_map<std::string, Consumer*> older_chunks_;
+  bool chunks_forgotten_ = false;  // some of a generation that went away
+  bool from_log_ = false;          // what is being dispatched was not read before
 };
 
 }  // namespace geminga

@@ -229,19 +229,6 @@ TEST(DispatcherShared, ChunksOfAMessageGoToOneConsumer) {
   });
 }
 
-TEST(DispatcherShared, ALeftOverChunkHoldsUpNobody) {
-  run_on_shard([](Shard& shard) -> Task<void> {
-    TestSubscription s(shard);
-    s.ledger.add({.extra = chunk_fields("u1", 2, 3)});
-    s.publish_many(5);
-    auto a = std::make_shared<TestOutbox>();
-    auto ca = co_await s.join(kShared, 1, a);
-    s.subscription->flow(*ca, 100);
-    co_await turns();
-    EXPECT_EQ(a->positions(), s.ledger.positions());
-  });
-}
-
 TEST(DispatcherShared, HoldsDelayedMessagesUntilTheirTime) {
   run_on_shard([](Shard& shard) -> Task<void> {
     TestSubscription s(shard);
@@ -298,6 +285,52 @@ TEST(DispatcherShared, TheTypeMayChangeWhenNobodyIsConnected) {
     const auto p = s.ledger.positions();
     EXPECT_EQ(b->positions(), (std::vector{p[0], p[1], p[3], p[4]}));
     EXPECT_EQ(s.subscription->type(), SubscriptionType::Exclusive);
+  });
+}
+
+TEST(DispatcherShared, AChunkWithoutItsHeadIsPassedOver) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    for (int i = 0; i < 3; ++i) s.ledger.add({.extra = chunk_fields("u", i, 3)});
+    s.ledger.add({});
+    const auto p = s.ledger.positions();
+    s.cursor->ack_cumulative(p[0]);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(SubscriptionType::Shared, 1, a);
+    s.subscription->flow(*ca, 10);
+    co_await turns();
+    EXPECT_EQ(a->positions(), std::vector{p[3]});
+    EXPECT_EQ(s.cursor->backlog_entries(), 1);
+    EXPECT_EQ(s.subscription->counters().headless_chunks, 2);
+  });
+}
+
+TEST(DispatcherShared, AChunkWhoseHeadWaitsToBeSentAgainIsKept) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    for (int i = 0; i < 2; ++i) s.ledger.add({.extra = chunk_fields("u", i, 3)});
+    auto a = std::make_shared<TestOutbox>();
+    auto b = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(SubscriptionType::Shared, 1, a);
+    auto cb = co_await s.join(SubscriptionType::Shared, 2, b);
+    s.subscription->flow(*ca, 10);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 2U);
+    // The heads are read again from disk, the last chunk is in memory.
+    s.ledger.cold_percent = 100;
+    s.subscription->remove_consumer(ca);
+    s.subscription->flow(*cb, 10);
+    s.publish({.extra = chunk_fields("u", 2, 3)});
+    s.ledger.cold_percent = 0;
+    co_await turns(20);
+    EXPECT_EQ(b->messages.size(), 3U);
+    EXPECT_EQ(s.cursor->backlog_entries(), 3);
+    EXPECT_EQ(s.subscription->counters().headless_chunks, 0);
+    // The client gives only the last one back: it comes again.
+    s.subscription->redeliver(*cb, std::vector{s.ledger.positions()[2]}, -1);
+    co_await turns();
+    EXPECT_EQ(b->messages.size(), 4U);
+    EXPECT_EQ(s.cursor->backlog_entries(), 3);
   });
 }
 

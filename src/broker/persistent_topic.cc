@@ -227,7 +227,7 @@ void PersistentTopic::refuse_unencrypted(PublishItem& item) {
 }
 
 // Of a chunked message only the last chunk counts: its earlier ones have the same sequence id.
-void PersistentTopic::deduplicate(const PublishItem& item, Pending& pending) {
+void PersistentTopic::deduplicate(PublishItem& item, Pending& pending) {
   if (item.is_chunk) {
     const Result<EntryMetadata> metadata = parse_entry_metadata(item.entry.span());
     if (metadata && metadata->is_chunk() && !metadata->is_last_chunk()) return;
@@ -236,6 +236,14 @@ void PersistentTopic::deduplicate(const PublishItem& item, Pending& pending) {
   switch (deduplication_->check(pending.producer->name(), first, pending.last_sequence_id())) {
     case Deduplication::Verdict::New: pending.deduplicate = true; break;
     case Deduplication::Verdict::Duplicate: pending.duplicate = true; break;
+    case Deduplication::Verdict::Partly:
+      pending.deduplicate = true;
+      if (const Status kept = deduplication_->drop_stored(pending.producer->name(), item); !kept) {
+        pending.duplicate = true;  // as Pulsar sees it: it begins with one that is stored
+        pending.deduplicate = false;
+        deduplication_->failed(pending.producer->name());
+      }
+      break;
     case Deduplication::Verdict::Unknown:
       pending.refused = std::make_unique<Status>(
           Status::Persistence("Cannot determine whether the message is a duplicate at this time"));
@@ -586,6 +594,7 @@ TopicStats PersistentTopic::stats() const {
     stats.subscriptions.push_back(subscription->stats());
     stats.backlog_size = std::max(stats.backlog_size, stats.subscriptions.back().backlog_size);
   }
+  if (deduplication_ != nullptr) stats.dedup_status = "Enabled";
   if (oldest_backlog_ms_ != 0)
     stats.oldest_backlog_seconds =
         std::max<std::int64_t>((now_ms() - oldest_backlog_ms_) / 1000, 0);

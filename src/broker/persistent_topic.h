@@ -104,7 +104,7 @@ class PersistentTopic final : public Topic,
   void run_deferred() override;
   void answer_unstored();
   static void refuse_unencrypted(PublishItem& item);
-  void deduplicate(const PublishItem& item, Pending& pending);
+  void deduplicate(PublishItem& item, Pending& pending);
   void answered(Producer& producer);
   void write_failed(const Status& status);
   Task<void> publishes_drained();

@@ -371,6 +371,52 @@ TEST_F(PersistentTopicTest, ServesNonPersistentTopics) {
   });
 }
 
+// Of a batch that begins with messages that are stored the others are stored, once.
+TEST_F(PersistentTopicTest, DeduplicationKeepsWhatIsNewInABatch) {
+  config.broker_deduplication_enabled = true;
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    const auto batch = [](std::int64_t first, int count) {
+      std::string payload;
+      for (int i = 0; i < count; ++i) {
+        OutgoingSingle single;
+        const std::string text = "m" + std::to_string(first + i);
+        single.payload_size = text.size();
+        single.sequence_id = first + i;
+        const std::size_t at = payload.size();
+        payload.resize(at + encoded_size(single));
+        encode(single, reinterpret_cast<std::byte*>(payload.data() + at));
+        payload += text;
+      }
+      return make_entry("p", first, payload, count);
+    };
+    client.send_message(1, 1, batch(1, 3), 3, 3);
+    EXPECT_EQ((co_await client.next()).type(), Command::SEND_RECEIPT);
+    client.send_message(1, 3, batch(3, 3), 5, 3);
+    const Command receipt = co_await client.next();
+    EXPECT_EQ(receipt.type(), Command::SEND_RECEIPT);
+    EXPECT_EQ(receipt.send_receipt().sequence_id(), 3U);
+    EXPECT_EQ(receipt.send_receipt().highest_sequence_id(), 5U);
+    EXPECT_EQ(topic()->managed_ledger()->total_messages(), 5);
+    const auto stored = co_await topic()->managed_ledger()->read(
+        topic()->managed_ledger()->last_confirmed(), 1, 1 << 20);
+    EXPECT_TRUE(stored.is_ok());
+    const std::string_view entry = stored->front().data.view();
+    EXPECT_EQ(entry.find("m3"), std::string_view::npos);
+    EXPECT_NE(entry.find("m4"), std::string_view::npos);
+    EXPECT_NE(entry.find("m5"), std::string_view::npos);
+    client.send_message(1, 3, batch(3, 3), 5, 3);
+    EXPECT_EQ((co_await client.next()).send_receipt().message_id().entryid(), ~0ULL);
+    // One that does not tell the ids of its messages is taken for a repetition, as in Pulsar.
+    client.send_message(1, 5, make_entry("p", 5, "no batch", 3), 7, 3);
+    EXPECT_EQ((co_await client.next()).send_receipt().message_id().entryid(), ~0ULL);
+    client.send_message(1, 6, batch(6, 1), {}, 1);
+    EXPECT_EQ((co_await client.next()).type(), Command::SEND_RECEIPT);
+    EXPECT_EQ(topic()->managed_ledger()->total_messages(), 6);
+  });
+}
+
 // Between the broker's looks at the backlog, which are a minute apart.
 TEST_F(PersistentTopicTest, ABacklogFarBeyondItsQuotaClosesProducersAtOnce) {
   config.backlog_quota_default_limit_bytes = 1000;

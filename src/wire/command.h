@@ -8,10 +8,12 @@
 // writes -1 as the largest unsigned number. Values; any thread.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,7 +37,11 @@ int peek_command_type(CommandBytes command);
 struct TxnId {
   std::uint64_t most_bits = 0;
   std::uint64_t least_bits = 0;
-  friend bool operator==(const TxnId&, const TxnId&) = default;
+  friend auto operator<=>(const TxnId&, const TxnId&) = default;
+  // "(0,2)", as Pulsar prints it.
+  std::string to_string() const {
+    return "(" + std::to_string(most_bits) + "," + std::to_string(least_bits) + ")";
+  }
 };
 
 struct SendCommand {

@@ -69,6 +69,10 @@ std::size_t encoded_size(const OutgoingMetadata& m) {
   if (m.partition_key_b64_encoded) size += wide(2);
   if (present(m.ordering_key)) size += wide(bytes_field_size(m.ordering_key.size()));
   if (m.deliver_at_time != 0) size += wide(signed_size(m.deliver_at_time));
+  if (m.marker_type != 0) size += wide(signed_size(m.marker_type));
+  if (m.txn) {
+    size += wide(varint_field_size(m.txn->least_bits)) + wide(varint_field_size(m.txn->most_bits));
+  }
   if (m.highest_sequence_id) size += wide(signed_size(*m.highest_sequence_id));
   return size;
 }
@@ -96,6 +100,11 @@ std::byte* encode(const OutgoingMetadata& m, std::byte* to) {
   if (m.partition_key_b64_encoded) to = put_wide_varint(to, 17, 1);
   if (present(m.ordering_key)) to = put_wide_bytes(to, 18, m.ordering_key);
   if (m.deliver_at_time != 0) to = put_wide_varint(to, 19, m.deliver_at_time);
+  if (m.marker_type != 0) to = put_wide_varint(to, 20, m.marker_type);
+  if (m.txn) {
+    to = put_wide_varint(to, 22, static_cast<std::int64_t>(m.txn->least_bits));
+    to = put_wide_varint(to, 23, static_cast<std::int64_t>(m.txn->most_bits));
+  }
   if (m.highest_sequence_id) to = put_wide_varint(to, 24, *m.highest_sequence_id);
   return to;
 }

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "wire/command.h"
+
 namespace geminga {
 
 using Property = std::pair<std::string_view, std::string_view>;
@@ -32,6 +34,8 @@ struct OutgoingMetadata {
   bool partition_key_b64_encoded = false;
   std::string_view ordering_key;
   std::int64_t deliver_at_time = 0;  // 0: none
+  std::int32_t marker_type = 0;      // 0: a message
+  std::optional<TxnId> txn;
   std::optional<std::int64_t> highest_sequence_id;
 };
 std::size_t encoded_size(const OutgoingMetadata& metadata);

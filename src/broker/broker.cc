@@ -11,6 +11,7 @@
 #include "broker/policy_parts.h"
 #include "broker/topic_policies.h"
 #include "broker/topic_shard.h"
+#include "broker/transactions.h"
 #include "runtime/async.h"
 #include "schema/schema_registry.h"
 
@@ -31,6 +32,7 @@ Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& meta
   for (unsigned i = 0; i < runtime.shard_count(); ++i) {
     topic_shards_.push_back(std::make_unique<TopicShard>(*this, runtime.shard(i)));
   }
+  transactions_ = std::make_unique<Transactions>(*this);
 }
 
 Broker::~Broker() = default;
@@ -53,11 +55,11 @@ Task<Status> Broker::open() {
     };
     co_await on_shard(shard->shard(), std::move(work));
   }
-  co_return Status::ok();
+  co_return co_await transactions_->start();
 }
 
 Task<Status> Broker::close() {
-  Status first;
+  Status first = co_await transactions_->close();
   for (auto& topics : topic_shards_) {
     TopicShard* shard = topics.get();
     auto work = [shard] { return shard->close(); };

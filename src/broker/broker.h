@@ -25,6 +25,7 @@ namespace geminga {
 struct NamespacePolicies;
 class Namespaces;      // tenants, namespaces, policies, partitioned topics (broker/namespaces.h)
 class SchemaRegistry;  // schema/schema_registry.h
+class Transactions;    // broker/transactions.h
 class TopicShard;      // the topics of one shard (broker/topic_shard.h)
 struct BrokerMetrics;  // broker/broker_metrics.h
 
@@ -54,6 +55,7 @@ class Broker {
   const BrokerConfig& config() const { return config_; }
   MetadataStore& metadata() { return metadata_; }
   Namespaces& namespaces() { return *namespaces_; }
+  Transactions& transactions() { return *transactions_; }
   const BrokerAddresses& addresses() const { return addresses_; }
   BrokerMetrics& metrics() { return *metrics_; }
   // Once, when the ports are known; before clients are served.
@@ -134,6 +136,7 @@ class Broker {
   std::unique_ptr<Namespaces> namespaces_;
   std::vector<std::unique_ptr<SchemaRegistry>> schema_registries_;  // by log
   std::vector<std::unique_ptr<TopicShard>> topic_shards_;           // by shard
+  std::unique_ptr<Transactions> transactions_;
   std::int64_t instance_ = 0;
   std::atomic<std::uint64_t> producer_counter_{0};
 };

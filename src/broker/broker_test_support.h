@@ -168,6 +168,7 @@ class BrokerWorld : public ::testing::Test {
     });
     runtime.stop();
     peers_.clear();
+    gone_.clear();
     broker.reset();
   }
 
@@ -234,6 +235,16 @@ class BrokerWorld : public ::testing::Test {
     peer.send(command);
     co_return co_await peer.next();
   }
+  // Every connection goes.
+  Task<void> end_peers() {
+    for (auto& peer : peers_) {
+      peer->session->disconnected();
+      co_await peer->session->ended();
+    }
+    gone_.insert(gone_.end(), std::make_move_iterator(peers_.begin()),
+                 std::make_move_iterator(peers_.end()));
+    peers_.clear();
+  }
   void flow(TestPeer& peer, std::uint64_t consumer_id, std::uint32_t permits) {
     proto::BaseCommand command;
     command.set_type(proto::BaseCommand::FLOW);
@@ -250,6 +261,7 @@ class BrokerWorld : public ::testing::Test {
 
  private:
   std::vector<std::unique_ptr<TestPeer>> peers_;
+  std::vector<std::unique_ptr<TestPeer>> gone_;  // of brokers that are closed
 };
 
 }  // namespace geminga::testing

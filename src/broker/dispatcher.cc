@@ -19,6 +19,7 @@ std::string_view to_string(WaitReason reason) {
     case WaitReason::ReadInFlight: return "a read is in flight";
     case WaitReason::ReadRetry: return "a read failed and will be tried again";
     case WaitReason::NothingToRead: return "everything is delivered";
+    case WaitReason::OpenTransaction: return "an open transaction holds back what follows";
     case WaitReason::NoPermits: return "no consumer has permits";
     case WaitReason::ClientNotReading:
       return "the clients with permits do not read what they were sent";
@@ -112,6 +113,20 @@ std::optional<Dispatcher::Source> Dispatcher::arrived() const {
   return arrived_source_;
 }
 
+bool Dispatcher::readable(Position from) const {
+  return from <= env_.ledger.last_confirmed() && from <= env_.topic.max_read_position();
+}
+
+void Dispatcher::transaction_ended(std::span<const AckedMessage>, bool committed) {
+  if (!committed) rewind();
+}
+
+// Reads know nothing of transactions: what they bring may go beyond what is readable.
+void Dispatcher::cut_unreadable(std::vector<Entry>& entries) const {
+  const Position last = env_.topic.max_read_position();
+  while (!entries.empty() && entries.back().position > last) entries.pop_back();
+}
+
 bool Dispatcher::fetch(Source source, Position from, std::size_t max_entries) {
   std::vector<Entry>& out = batch();
   out.clear();
@@ -121,10 +136,13 @@ bool Dispatcher::fetch(Source source, Position from, std::size_t max_entries) {
                                    [&](const Entry& entry) { return entry.position < from; });
     out.insert(out.end(), std::make_move_iterator(it), std::make_move_iterator(arrived_.end()));
     arrived_.clear();
-    return true;
+    cut_unreadable(out);
+    return !out.empty();
   }
-  if (env_.ledger.read_cached(from, max_entries, env_.config.max_read_size_bytes, out) > 0)
-    return true;
+  if (env_.ledger.read_cached(from, max_entries, env_.config.max_read_size_bytes, out) > 0) {
+    cut_unreadable(out);
+    return !out.empty();
+  }
   if (!reading_ && !retrying_) start_read(source, from, max_entries);
   return false;
 }
@@ -181,7 +199,10 @@ Position Dispatcher::next_from_log() {
 
 std::optional<EntryMetadata> Dispatcher::admit_entry(const Entry& entry) {
   auto metadata = parse_entry_metadata(entry.data.span());
-  if (metadata && !metadata->is_marker()) return std::move(metadata).value();
+  if (metadata && !metadata->is_marker() &&
+      !(metadata->txn && env_.topic.is_aborted(*metadata->txn))) {
+    return std::move(metadata).value();
+  }
   if (!metadata && env_.counters.corrupt_entries++ == 0) {
     GM_LOG_ERROR("{}: entry {} has no readable metadata ({}); subscription {} passes over it",
                  env_.topic.name().full(), entry.position.to_string(), metadata.status().message(),
@@ -194,6 +215,12 @@ std::optional<EntryMetadata> Dispatcher::admit_entry(const Entry& entry) {
 Dispatcher::Remaining Dispatcher::remaining(const Entry& entry) const {
   const std::uint32_t all = std::max<std::uint32_t>(entry.messages, 1);
   const AckSet* left = env_.config.batch_index_ack ? env_.cursor.ack_set(entry.position) : nullptr;
+  if (!env_.transaction_acks.empty()) {
+    thread_local AckSet reduced;
+    reduced.clear();
+    if (left != nullptr) reduced = *left;
+    if (env_.transaction_acks.reduce(entry.position, reduced)) left = &reduced;
+  }
   if (left == nullptr) return {all, {}};
   std::uint32_t count = 0;
   for (const std::uint64_t word : *left) count += static_cast<std::uint32_t>(std::popcount(word));

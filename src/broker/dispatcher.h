@@ -29,6 +29,7 @@
 #include "base/position.h"
 #include "broker/consumer.h"
 #include "broker/dispatcher_config.h"
+#include "broker/transaction_acks.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/gate.h"
 #include "runtime/shard.h"
@@ -62,6 +63,7 @@ struct DispatcherEnv {
   SubscriptionCounters& counters;
   const std::string& subscription;
   bool durable;
+  const TransactionAcks& transaction_acks;
 };
 
 enum class WaitReason : std::uint8_t {
@@ -72,6 +74,7 @@ enum class WaitReason : std::uint8_t {
   ReadInFlight,
   ReadRetry,
   NothingToRead,
+  OpenTransaction,
   NoPermits,
   ClientNotReading,
   UnackedLimit,
@@ -108,6 +111,13 @@ class Dispatcher : public Deferred,
   // The mark-delete position was moved by something else than acknowledgements of these consumers
   // (cumulative ack, skip, expiry).
   virtual void mark_delete_moved();
+  // What the client acknowledged, numbered as the stored entry is. False: it holds nothing of it.
+  virtual bool as_stored(const Consumer&, AckedMessage&) { return true; }
+  // A transaction ended; `messages` are those it had acknowledged here. Committed: the cursor
+  // knows. Aborted: they are to be delivered again.
+  virtual void transaction_ended(std::span<const AckedMessage> messages, bool committed);
+  // An acknowledgement of a committed transaction, numbered as the stored entry is.
+  virtual void ack_committed(const AckedMessage& message) { ack(*consumers_.front(), message); }
   // Everything not acknowledged is to be delivered again, from the first such entry. Drops reads in
   // flight.
   virtual void rewind();
@@ -161,13 +171,23 @@ class Dispatcher : public Deferred,
     if (entries_left_ > 0) --entries_left_;
     bytes_left_ -= static_cast<std::int64_t>(bytes);
   }
-  // There is an entry at or after `from`.
-  bool readable(Position from) const { return from <= env_.ledger.last_confirmed(); }
+  // There is an entry at or after `from`, and no open transaction holds it back.
+  bool readable(Position from) const;
+  // What to wait for when nothing is readable at `from`.
+  WaitReason nothing_readable(Position from) const {
+    return from <= env_.ledger.last_confirmed() ? WaitReason::OpenTransaction
+                                                : WaitReason::NothingToRead;
+  }
+  // Acknowledged by transactions that are open, with nothing left to deliver.
+  bool held_by_transaction(Position position) const {
+    return !env_.transaction_acks.empty() &&
+           env_.transaction_acks.holds(position, env_.cursor.ack_set(position));
+  }
   // Where the log is to be read next.
   Position next_from_log();
 
-  // The metadata of an entry that is to be delivered. Markers and entries that cannot be understood
-  // are acknowledged here, for nobody can consume them: nullopt.
+  // The metadata of an entry that is to be delivered. Markers, messages of aborted transactions and
+  // entries that cannot be understood are acknowledged here, for nobody can consume them: nullopt.
   std::optional<EntryMetadata> admit_entry(const Entry& entry);
   // How many messages of the entry are left to deliver, and the ack set to tell the consumer.
   struct Remaining {
@@ -194,6 +214,7 @@ class Dispatcher : public Deferred,
 
  private:
   void run_turn();
+  void cut_unreadable(std::vector<Entry>& entries) const;
   void start_read(Source source, Position from, std::size_t max_entries);
   void read_done(std::uint64_t generation, Source source, Position from,
                  Result<std::vector<Entry>> result);

@@ -57,6 +57,10 @@ void DispatcherExclusive::deliver() {
       if (!consumer->wants_more() || out_of_budget()) break;
       read_position_ = {entry.position.ledger, entry.position.entry + 1};
       if (env_.cursor.is_acked(entry.position)) continue;
+      if (held_by_transaction(entry.position)) {
+        spend(0);
+        continue;
+      }
       const auto metadata = admit_entry(entry);
       if (!metadata || !wanted(*consumer, *metadata)) {
         spend(0);
@@ -71,7 +75,8 @@ WaitReason DispatcherExclusive::why_waiting() const {
   if (const WaitReason reason = engine_reason(); reason != WaitReason::None) return reason;
   const Consumer* consumer = receiver();
   if (consumer == nullptr) return WaitReason::FailoverDelay;
-  if (!readable(env_.cursor.next_unacked(read_position_))) return WaitReason::NothingToRead;
+  const Position next = env_.cursor.next_unacked(read_position_);
+  if (!readable(next)) return nothing_readable(next);
   if (consumer->permits() <= 0) return WaitReason::NoPermits;
   if (!consumer->outbox().writable()) return WaitReason::ClientNotReading;
   return WaitReason::None;

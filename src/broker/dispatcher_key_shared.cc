@@ -93,6 +93,7 @@ DispatcherMultiple::Verdict DispatcherKeyShared::dispatch(const Entry& entry) {
   KeySlot slot = selector_->slot_of(sticky_key_hash(sticky_key(*metadata, key_scratch_)));
   MixedBatch* mixed = mixed_batch(entry, *metadata, slot);
   if (mixed != nullptr) slot = kMixed;
+  if (hold_for_transaction(entry.position, slot)) return Verdict::Taken;
   if (Verdict verdict; hold_if_early(entry, *metadata, slot, verdict)) return verdict;
   if (mixed != nullptr) return dispatch_mixed(entry, *metadata, *mixed);
 

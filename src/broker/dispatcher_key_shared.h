@@ -33,6 +33,9 @@ class DispatcherKeyShared final : public DispatcherMultiple {
 
   Status admit(const SubscribeRequest& request) const override;
   void ack(Consumer& consumer, const AckedMessage& message) override;
+  bool as_stored(const Consumer& consumer, AckedMessage& message) override;
+  void ack_committed(const AckedMessage& message) override;
+  void transaction_ended(std::span<const AckedMessage> messages, bool committed) override;
   void mark_delete_moved() override;
   void rewind() override;
   void describe(SubscriptionStats& stats) const override;
@@ -91,7 +94,11 @@ class DispatcherKeyShared final : public DispatcherMultiple {
   void take_key(Position position, MixedBatch& batch, MixedBatch::Key& key);
   // Marks what waits for the consumer's own acknowledgement of this entry.
   void defer_keys(Position position, MixedBatch& batch, Consumer& consumer);
-  void ack_mixed(Consumer& consumer, const AckedMessage& message, MixedBatch& batch);
+  // All messages of the batch but those that the client acknowledged of what it was shown; empty if
+  // it holds nothing of it.
+  AckSet kept(const MixedBatch::Part* part, const AckedMessage& message, const MixedBatch& batch);
+  // Everything but `keep` is acknowledged.
+  void ack_mixed(Position position, const AckSet& keep, MixedBatch& batch);
   // Could an acknowledgement of the whole entry mean a part of it only?
   bool may_be_mixed(Position position) const;
 

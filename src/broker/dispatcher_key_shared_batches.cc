@@ -50,6 +50,10 @@ AckSet DispatcherKeyShared::left_of(Position position, const MixedBatch& batch) 
   if (const AckSet* stored = env_.cursor.ack_set(position)) {
     for (std::size_t i = 0; i < left.size(); ++i) left[i] &= i < stored->size() ? (*stored)[i] : 0;
   }
+  if (!env_.transaction_acks.empty()) {
+    env_.transaction_acks.reduce(position, left);
+    left.resize(no_bits(batch.messages()).size());
+  }
   return left;
 }
 
@@ -267,16 +271,38 @@ bool DispatcherKeyShared::may_be_mixed(Position position) const {
   return metadata && metadata->num_messages > 1 && is_open_batch(*metadata);
 }
 
+AckSet DispatcherKeyShared::kept(const MixedBatch::Part* part, const AckedMessage& message,
+                                 const MixedBatch& batch) {
+  if (part == nullptr || part->sent.empty()) return {};
+  AckSet keep = all_bits(batch.messages());
+  for (std::size_t i = 0, nth = 0; i < batch.messages(); ++i) {
+    if (!has_bit(part->sent, i)) continue;
+    const std::size_t as_told = part->renumbered ? nth : i;
+    if (message.remaining.empty() || !has_bit(message.remaining, as_told)) drop_bit(keep, i);
+    ++nth;
+  }
+  return keep;
+}
+
+bool DispatcherKeyShared::as_stored(const Consumer& consumer, AckedMessage& message) {
+  MixedBatch* batch = mixed_at(message.position);
+  if (batch == nullptr) return true;
+  message.remaining = kept(batch->find_part(consumer), message, *batch);
+  message.batch_size = static_cast<std::uint32_t>(batch->messages());
+  return !message.remaining.empty();
+}
+
 void DispatcherKeyShared::ack(Consumer& consumer, const AckedMessage& message) {
   if (!message.remaining.empty()) consumer.acks_by_index = true;
   if (MixedBatch* batch = mixed_at(message.position)) {
-    ack_mixed(consumer, message, *batch);
+    const AckSet keep = kept(batch->find_part(consumer), message, *batch);
+    if (!keep.empty()) ack_mixed(message.position, keep, *batch);
     return;
   }
   // From a client that had it from an earlier connection: nobody knows any more which messages of
   // the entry it was shown. They come again.
   if (message.remaining.empty() && holder_of(consumer, message.position) == nullptr &&
-      !replay_.contains(message.position) &&
+      !replay_.contains(message.position) && !held_.contains(message.position) &&
       std::none_of(consumers_.begin(), consumers_.end(),
                    [&](const auto& c) { return c->parked.contains(message.position); }) &&
       !env_.cursor.is_acked(message.position) && may_be_mixed(message.position)) {
@@ -285,31 +311,74 @@ void DispatcherKeyShared::ack(Consumer& consumer, const AckedMessage& message) {
   DispatcherMultiple::ack(consumer, message);
 }
 
-void DispatcherKeyShared::ack_mixed(Consumer& consumer, const AckedMessage& message,
-                                    MixedBatch& batch) {
-  const Position position = message.position;
-  MixedBatch::Part* part = batch.find_part(consumer);
-  if (part == nullptr || part->sent.empty()) return;  // it holds nothing of it: as above
-  AckSet keep = all_bits(batch.messages());
-  for (std::size_t i = 0, nth = 0; i < batch.messages(); ++i) {
-    if (!has_bit(part->sent, i)) continue;
-    const std::size_t as_told = part->renumbered ? nth : i;
-    if (message.remaining.empty() || !has_bit(message.remaining, as_told)) drop_bit(keep, i);
-    ++nth;
+void DispatcherKeyShared::ack_committed(const AckedMessage& message) {
+  MixedBatch* batch = mixed_at(message.position);
+  if (batch == nullptr) {
+    DispatcherMultiple::ack_committed(message);
+    return;
   }
-  std::uint32_t newly = 0;
-  env_.cursor.ack_partly(position, keep, static_cast<std::uint32_t>(batch.messages()), &newly);
-  reduce(consumer, position, newly);
+  AckSet keep = message.remaining;
+  keep.resize(no_bits(batch->messages()).size());
+  ack_mixed(message.position, keep, *batch);
+}
+
+void DispatcherKeyShared::ack_mixed(Position position, const AckSet& keep, MixedBatch& batch) {
+  std::vector<std::pair<Consumer*, std::uint32_t>> newly;
+  const AckSet* stored = env_.cursor.ack_set(position);
+  for (const MixedBatch::Part& part : batch.parts) {
+    AckSet acked = part.sent;
+    for (std::size_t i = 0; i < acked.size(); ++i) {
+      const std::uint64_t was_left = stored == nullptr    ? ~std::uint64_t{0}
+                                     : i < stored->size() ? (*stored)[i]
+                                                          : 0;
+      acked[i] &= was_left & ~keep[i];
+    }
+    if (const std::uint32_t count = count_bits(acked); count > 0)
+      newly.emplace_back(part.consumer, count);
+  }
+  env_.cursor.ack_partly(position, keep, static_cast<std::uint32_t>(batch.messages()));
+  for (const auto& [consumer, count] : newly) reduce(*consumer, position, count);
   batch.find_alive(left_of(position, batch), alive_);
   for (std::size_t i = 0; i < batch.keys.size(); ++i) {
     MixedBatch::Key& key = batch.keys[i];
-    if (key.state == MixedBatch::State::Shown && key.consumer == &consumer && !alive_[i])
-      take_key(position, batch, key);
+    if (key.state == MixedBatch::State::Shown && !alive_[i]) take_key(position, batch, key);
   }
-  if (part->shown == 0) release(consumer, position);
+  for (const auto& [consumer, count] : newly) {
+    const PendingAck* pending = consumer->pending.find(position);
+    if (pending != nullptr && pending->messages == 0) release(*consumer, position);
+  }
   if (env_.cursor.is_acked(position)) {
     mixed_.erase(position);
     if (!env_.redeliveries.empty()) env_.redeliveries.erase(position);
+  }
+  entries_available();
+}
+
+void DispatcherKeyShared::transaction_ended(std::span<const AckedMessage> messages,
+                                            bool committed) {
+  for (const AckedMessage& message : messages) {
+    const Position position = message.position;
+    MixedBatch* batch = mixed_at(position);
+    if (batch == nullptr) {
+      DispatcherMultiple::transaction_ended({&message, 1}, committed);
+      continue;
+    }
+    held_.erase(position);
+    // Who holds what an aborted transaction had acknowledged has given it back with that.
+    std::vector<Consumer*> givers;
+    for (const MixedBatch::Part& part : batch->parts) {
+      for (std::size_t i = 0; !committed && i < part.sent.size(); ++i) {
+        const std::uint64_t kept = i < message.remaining.size() ? message.remaining[i] : 0;
+        if ((part.sent[i] & ~kept) == 0) continue;
+        givers.push_back(part.consumer);
+        break;
+      }
+    }
+    for (Consumer* consumer : givers) {
+      if (!release(*consumer, position)) continue;
+      if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
+    }
+    queue_mixed_again(position);
   }
   entries_available();
 }

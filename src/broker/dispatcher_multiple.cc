@@ -94,7 +94,7 @@ void DispatcherMultiple::ack(Consumer& consumer, const AckedMessage& message) {
 
 // Acknowledged while it waited to be sent again.
 void DispatcherMultiple::forget_queued(Position position) {
-  if (replay_.erase(position) || parked_ == 0) return;
+  if (replay_.erase(position) || held_.erase(position) || parked_ == 0) return;
   for (auto& consumer : consumers_) {
     if (!consumer->parked.contains(position)) continue;
     unpark(*consumer, position);
@@ -138,6 +138,7 @@ void DispatcherMultiple::mark_delete_moved() {
   }
   replay_.erase_if(
       [&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
+  held_.erase_if([&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
   delayed_.erase_if(
       [&](const DelayedIndex::Item& item) { return env_.cursor.is_acked(item.position); });
   arm_timer();
@@ -146,6 +147,7 @@ void DispatcherMultiple::mark_delete_moved() {
 
 void DispatcherMultiple::rewind() {
   replay_.clear();
+  held_.clear();
   delayed_.clear();
   chunks_.clear();
   older_chunks_.clear();
@@ -217,6 +219,34 @@ bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& 
   return true;
 }
 
+bool DispatcherMultiple::hold_for_transaction(Position position, std::uint16_t slot) {
+  if (!held_by_transaction(position)) return false;
+  held_.insert(position, slot);
+  spend(0);
+  return true;
+}
+
+void DispatcherMultiple::transaction_ended(std::span<const AckedMessage> messages, bool committed) {
+  for (const AckedMessage& message : messages) {
+    const Position position = message.position;
+    const auto held = held_.erase(position);
+    if (env_.cursor.is_acked(position)) continue;
+    if (held) {
+      queue_again(position, *held);
+      continue;
+    }
+    if (committed) continue;  // part of a batch that its consumer still has
+    for (auto& consumer : consumers_) {
+      const auto pending = release(*consumer, position);
+      if (!pending) continue;
+      if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
+      queue_again(position, pending->slot);
+      break;
+    }
+  }
+  schedule();
+}
+
 Consumer* DispatcherMultiple::bound_to(const EntryMetadata& metadata) const {
   if (!metadata.is_chunk() || metadata.chunk_id == 0 ||
       (chunks_.empty() && older_chunks_.empty())) {
@@ -245,7 +275,8 @@ void DispatcherMultiple::bind_chunks(const EntryMetadata& metadata, Consumer& co
 bool DispatcherMultiple::skip_headless(const Entry& entry, const EntryMetadata& metadata) {
   if (!from_log_ || !metadata.is_chunk() || metadata.chunk_id == 0 || chunks_forgotten_)
     return false;
-  if (!replay_.empty() || parked_ > 0 || bound_to(metadata) != nullptr) return false;
+  if (!replay_.empty() || !held_.empty() || parked_ > 0 || bound_to(metadata) != nullptr)
+    return false;
   if (env_.counters.headless_chunks++ == 0) {
     GM_LOG_WARN(
         "{}: entry {} is chunk {} of {} of a message whose first chunk subscription {} has "
@@ -365,6 +396,7 @@ void DispatcherMultiple::deliver_parked(Consumer& consumer, const Entry& entry,
                                         ParkedEntry parked) {
   unpark(consumer, entry.position);
   if (env_.cursor.is_acked(entry.position)) return;
+  if (hold_for_transaction(entry.position, parked.slot)) return;
   const auto metadata = admit_entry(entry);
   if (!metadata) return;
   deliver_to(consumer, entry, parked.slot);
@@ -402,8 +434,9 @@ void DispatcherMultiple::arm_timer() {
 
 WaitReason DispatcherMultiple::why_waiting() const {
   if (const WaitReason reason = engine_reason(); reason != WaitReason::None) return reason;
-  const bool log_left = readable(env_.cursor.next_unacked(read_position_));
-  if (!log_left && parked_ == 0 && replay_.empty()) return WaitReason::NothingToRead;
+  const Position next = env_.cursor.next_unacked(read_position_);
+  const bool log_left = readable(next);
+  if (!log_left && parked_ == 0 && replay_.empty()) return nothing_readable(next);
   if (subscription_full()) return WaitReason::SubscriptionUnackedLimit;
   if (!any_ready()) {
     WaitReason reason = WaitReason::NoPermits;

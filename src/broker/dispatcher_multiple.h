@@ -2,9 +2,10 @@
 // acknowledge them one by one.
 //
 // An entry that was read is in exactly one place: pending at a consumer (sent, not acknowledged),
-// parked for one consumer, in the replay queue (to be sent again, to whomever), or held until its
-// time. What is none of these and not acknowledged lies at or beyond the read position. Everything
-// is in memory and derived again from the log when the last consumer leaves or the topic is loaded.
+// parked for one consumer, in the replay queue (to be sent again, to whomever), held until its
+// time, or held until the transactions that acknowledged it have ended. What is none of these and
+// not acknowledged lies at or beyond the read position. Everything is in memory and derived again
+// from the log when the last consumer leaves or the topic is loaded.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ class DispatcherMultiple : public Dispatcher {
   void redeliver(Consumer& consumer, std::span<const Position> positions,
                  std::int64_t epoch) override;
   void mark_delete_moved() override;
+  void transaction_ended(std::span<const AckedMessage> messages, bool committed) override;
   void rewind() override;
   void stop() override;
   WaitReason why_waiting() const override;
@@ -88,6 +90,9 @@ class DispatcherMultiple : public Dispatcher {
   bool hold_if_early(const Entry& entry, const EntryMetadata& metadata, std::uint16_t slot,
                      Verdict& verdict);
 
+  // True: open transactions have acknowledged it; it waits for their end.
+  bool hold_for_transaction(Position position, std::uint16_t slot);
+
   // The consumer that has the first chunks of this message.
   Consumer* bound_to(const EntryMetadata& metadata) const;
   // A chunk whose message can never be put together again, for its first chunk is acknowledged
@@ -99,6 +104,7 @@ class DispatcherMultiple : public Dispatcher {
   void bind_chunks(const EntryMetadata& metadata, Consumer& consumer);
 
   PositionMap<std::uint16_t> replay_;  // with slots
+  PositionMap<std::uint16_t> held_;    // by open transactions, with slots
 
  private:
   bool below_limit(const Consumer& consumer) const {

@@ -57,6 +57,7 @@ DispatcherMultiple::Verdict DispatcherShared::dispatch(const Entry& entry) {
     return Verdict::Taken;
   }
   if (skip_headless(entry, *metadata)) return Verdict::Taken;
+  if (hold_for_transaction(entry.position, 0)) return Verdict::Taken;
   if (Verdict verdict; hold_if_early(entry, *metadata, 0, verdict)) return verdict;
   Consumer* consumer = bound_to(*metadata);
   if (consumer != nullptr && !ready(*consumer)) {

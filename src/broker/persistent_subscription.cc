@@ -26,21 +26,25 @@ bool acks_one_by_one(SubscriptionType type) {
 }  // namespace
 
 std::shared_ptr<Subscription> make_persistent_subscription(PersistentSubscriptionEnv env) {
-  return std::make_shared<PersistentSubscription>(env.topic, env.ledger, std::move(env.cursor),
-                                                  std::move(env.name), env.durable,
-                                                  dispatcher_config(env.config));
+  return std::make_shared<PersistentSubscription>(
+      env.topic, env.ledger, std::move(env.cursor), std::move(env.name), env.durable,
+      dispatcher_config(env.config), std::move(env.transactions));
 }
 
 PersistentSubscription::PersistentSubscription(Topic& topic, ManagedLedger& ledger,
                                                std::shared_ptr<ManagedCursor> cursor,
                                                std::string name, bool durable,
-                                               const DispatcherConfig& config)
+                                               const DispatcherConfig& config,
+                                               SubscriptionTransactionsEnv transactions)
     : topic_(topic),
       ledger_(ledger),
       cursor_(std::move(cursor)),
       name_(std::move(name)),
       durable_(durable),
-      config_(config) {}
+      config_(config),
+      transactions_(std::move(transactions), *cursor_) {
+  transactions_.set_topic_ledger(ledger);
+}
 
 PersistentSubscription::~PersistentSubscription() = default;
 
@@ -50,8 +54,9 @@ std::size_t PersistentSubscription::consumer_count() const {
 
 std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(
     const SubscribeRequest& request) {
-  const DispatcherEnv env{topic_,  ledger_,       *cursor_,  topic_.shard(), gate_,
-                          config_, redeliveries_, counters_, name_,          durable_};
+  const DispatcherEnv env{
+      topic_,    ledger_, *cursor_, topic_.shard(),      gate_, config_, redeliveries_,
+      counters_, name_,   durable_, transactions_.acks()};
   switch (request.type) {
     case SubscriptionType::Exclusive: return std::make_shared<DispatcherExclusive>(env);
     case SubscriptionType::Failover: return std::make_shared<DispatcherFailover>(env);
@@ -242,6 +247,11 @@ Task<void> PersistentSubscription::close(bool) {
   disconnect(nullptr);
   if (watch_timer_) watch_timer_->cancel();
   co_await gate_.close();
+  const Status closed = co_await transactions_.close();
+  if (!closed) {
+    GM_LOG_WARN("{}: subscription {}: closing its pending acknowledgements: {}",
+                topic_.name().full(), name_, closed.to_string());
+  }
 }
 
 Task<Status> PersistentSubscription::move_mark_delete(Position to) {

@@ -15,6 +15,7 @@
 #include "broker/dispatcher.h"
 #include "broker/dispatcher_config.h"
 #include "broker/subscription.h"
+#include "broker/subscription_transactions.h"
 #include "runtime/async.h"
 #include "runtime/gate.h"
 
@@ -30,6 +31,7 @@ struct PersistentSubscriptionEnv {
   std::string name;
   bool durable = true;
   const BrokerConfig& config;
+  SubscriptionTransactionsEnv transactions;
 };
 std::shared_ptr<Subscription> make_persistent_subscription(PersistentSubscriptionEnv env);
 
@@ -37,7 +39,8 @@ class PersistentSubscription final : public Subscription,
                                      public std::enable_shared_from_this<PersistentSubscription> {
  public:
   PersistentSubscription(Topic& topic, ManagedLedger& ledger, std::shared_ptr<ManagedCursor> cursor,
-                         std::string name, bool durable, const DispatcherConfig& config);
+                         std::string name, bool durable, const DispatcherConfig& config,
+                         SubscriptionTransactionsEnv transactions = {});
   ~PersistentSubscription() override;
 
   const std::string& name() const override { return name_; }
@@ -51,6 +54,16 @@ class PersistentSubscription final : public Subscription,
   Status ack(Consumer& consumer, const AckRequest& request) override;
   void redeliver(Consumer& consumer, std::span<const Position> positions,
                  std::int64_t epoch) override;
+
+  // Before consumers come: what open transactions have acknowledged, and what those that a crash
+  // interrupted have committed.
+  Task<Status> recover_transactions() override { return transactions_.recover(); }
+  void ack_in_transaction(const std::shared_ptr<Consumer>& consumer, TransactionAckRequest request,
+                          UniqueFunction<void(const Status&)> done) override;
+  Task<Status> prepare_transactions() override;
+  Task<Status> end_transaction(TxnId txn, bool commit) override;
+  std::vector<TxnId> open_transactions() const override { return transactions_.acks().open(); }
+  Task<Status> remove_transactions() override { return transactions_.remove(); }
 
   Task<Status> seek(Position position, AckSet remaining) override;
   Task<Status> seek_to_time(std::int64_t time_ms) override;
@@ -75,6 +88,7 @@ class PersistentSubscription final : public Subscription,
   // Waits for a seek, asks an Exclusive consumer that is in the way whether it still lives.
   Task<Status> make_way(const SubscribeRequest& request);
   void ack_cumulatively(const AckedMessage& message);
+  void apply_ended(const TransactionAcks::Ended& ended, bool commit);
   Task<Status> reset_to(Position position, AckSet remaining);
   // CLOSE_CONSUMER to all but `except`; nobody is left.
   void disconnect(const Consumer* except);
@@ -97,6 +111,7 @@ class PersistentSubscription final : public Subscription,
   Gate gate_;
   RedeliveryCounts redeliveries_;
   SubscriptionCounters counters_;
+  SubscriptionTransactions transactions_;
   std::optional<asio::steady_timer> watch_timer_;
   bool watching_ = false;
   std::int64_t left_ms_ = 0;  // since when nobody is connected

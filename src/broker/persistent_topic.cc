@@ -17,7 +17,8 @@ constexpr std::uint64_t kNoHighest = ~std::uint64_t{0};
 
 // Cursors of the broker's own; no client subscribes to them.
 bool is_internal_cursor(const std::string& name) {
-  return name == "pulsar.dedup" || name == "__compaction" || name.starts_with("pulsar.repl");
+  return name == "pulsar.dedup" || name == TransactionBuffer::kCursor || name == "__compaction" ||
+         name.starts_with("pulsar.repl");
 }
 
 Status not_available() { return Status::ServiceNotReady("Topic is temporarily unavailable"); }
@@ -65,10 +66,16 @@ Task<Status> PersistentTopic::adopt_cursors() {
   if (const auto epoch = properties.find(kEpochProperty); epoch != properties.end()) {
     producers_.restore_epoch(std::strtoull(epoch->second.c_str(), nullptr, 10));
   }
-  for (const auto& cursor : ledger_->cursors()) {
-    if (!is_internal_cursor(cursor->name()))
-      subscriptions_[cursor->name()] = make_subscription(cursor);
+  if (ledger_->cursor(std::string(TransactionBuffer::kCursor)) != nullptr) {
+    GM_CO_ASSIGN_OR_RETURN(transactions_, co_await TransactionBuffer::open(*ledger_));
   }
+  for (const auto& cursor : ledger_->cursors()) {
+    if (is_internal_cursor(cursor->name())) continue;
+    auto made = make_subscription(cursor);
+    subscriptions_[cursor->name()] = made;
+    if (env_.transaction_is_open) GM_CO_RETURN_IF_ERROR(co_await made->recover_transactions());
+  }
+  watch_transactions();
   if (settings_.deduplication) {
     GM_CO_ASSIGN_OR_RETURN(deduplication_, co_await Deduplication::open(*ledger_));
   } else if (ledger_->cursor(std::string(Deduplication::kCursor)) != nullptr) {
@@ -111,7 +118,7 @@ Task<Status> PersistentTopic::switch_deduplication() {
   // What is under way counts, too.
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     Pending& pending = pending_[i];
-    if (pending.refused != nullptr) continue;
+    if (pending.refused != nullptr || pending.producer == nullptr) continue;
     (void)deduplication_->check(pending.producer->name(),
                                 static_cast<std::int64_t>(pending.sequence_id),
                                 pending.last_sequence_id());
@@ -193,6 +200,7 @@ void PersistentTopic::publish(std::vector<PublishItem>& items) {
       continue;
     }
     if (settings_.encryption_required && item.refused.is_ok()) refuse_unencrypted(item);
+    if (item.txn && item.refused.is_ok()) item.refused = check_transaction(item);
     producer.publish_started();
     Pending pending;
     pending.producer = std::move(item.producer);
@@ -209,6 +217,11 @@ void PersistentTopic::publish(std::vector<PublishItem>& items) {
       bytes_in_ += static_cast<std::int64_t>(item.entry.size());
       message_rate_.add(item.messages, now);
       byte_rate_.add(static_cast<std::int64_t>(item.entry.size()), now);
+      if (item.txn) {
+        pending.part = TxnPart::Message;
+        pending.txn = *item.txn;
+        transactions_->message_appended(pending.txn);
+      }
       pending_.push_back(std::move(pending));
       ledger_->append(item.entry, item.messages);
     } else {
@@ -254,6 +267,16 @@ void PersistentTopic::deduplicate(PublishItem& item, Pending& pending) {
 void PersistentTopic::persisted(Position position, const Status& status) {
   const Pending pending = std::move(pending_.front());
   pending_.pop_front();
+  if (transactions_ != nullptr) tell_transactions(pending, position, status);
+  if (pending.producer == nullptr) {
+    if (status.is_ok()) {
+      env_.shard.defer(*this);
+    } else {
+      write_failed(status);
+    }
+    one_less_pending();
+    return answer_unstored();
+  }
   Producer& producer = *pending.producer;
   if (status.is_ok()) {
     producer.outbox().send_receipt(producer.id(), pending.sequence_id,
@@ -293,6 +316,10 @@ void PersistentTopic::answer_unstored() {
 
 void PersistentTopic::answered(Producer& producer) {
   producer.publish_done();
+  one_less_pending();
+}
+
+void PersistentTopic::one_less_pending() {
   if (pending_.empty() && drained_) std::exchange(drained_, nullptr)->set();
 }
 
@@ -327,8 +354,8 @@ std::shared_ptr<Subscription> PersistentTopic::make_subscription(
     std::shared_ptr<ManagedCursor> cursor) {
   const std::string name = cursor->name();
   const bool durable = cursor->durable();
-  auto made = make_persistent_subscription(
-      {*this, *ledger_, std::move(cursor), name, durable, env_.config});
+  auto made = make_persistent_subscription({*this, *ledger_, std::move(cursor), name, durable,
+                                            env_.config, subscription_transactions(name, durable)});
   made->limit_unacked(settings_.max_unacked_per_consumer, settings_.max_unacked_per_subscription);
   return made;
 }
@@ -465,7 +492,8 @@ Task<Status> PersistentTopic::delete_subscription(std::string name, bool force) 
     drop_non_durable(name);
     co_return Status::ok();
   }
-  const Status deleted = co_await ledger_->delete_cursor(name);
+  Status deleted = co_await found->remove_transactions();
+  if (deleted) deleted = co_await ledger_->delete_cursor(name);
   if (deleted.is_ok()) {
     subscriptions_.erase(name);
   } else if (!closing()) {
@@ -510,7 +538,11 @@ Task<Result<Topic::LastMessage>> PersistentTopic::last_message_id() {
   const auto inside = gate_.hold();
   if (!inside) co_return not_available();
   Position at = ledger_->last_confirmed();
-  // Markers are never delivered: the last message is the one before them.
+  if (const Position readable = max_read_position(); at > readable) {
+    at = ledger_->previous({readable.ledger, readable.entry + 1});
+  }
+  // Markers and messages of aborted transactions are never delivered: the last message is the one
+  // before them.
   while (at.entry >= 0 && ledger_->exists(at)) {
     std::vector<Entry> entries;
     if (ledger_->read_cached(at, 1, 1, entries) == 0) {
@@ -518,7 +550,7 @@ Task<Result<Topic::LastMessage>> PersistentTopic::last_message_id() {
     }
     if (entries.empty() || entries[0].position != at) break;
     const Result<EntryMetadata> metadata = parse_entry_metadata(entries[0].data.span());
-    if (metadata && metadata->is_marker()) {
+    if (metadata && (metadata->is_marker() || (metadata->txn && is_aborted(*metadata->txn)))) {
       at = ledger_->previous(at);
       continue;
     }
@@ -546,6 +578,7 @@ Task<void> PersistentTopic::disconnect_all(bool deleting) {
   // What is in the log's queue still gets its receipt; what comes now is dropped, and sent again by
   // its client.
   closing_ = true;
+  if (transaction_timer_) transaction_timer_->cancel();
   co_await publishes_drained();
   producers_.close_all();
   const auto subscriptions = subscriptions_;
@@ -558,6 +591,7 @@ Task<Status> PersistentTopic::close() {
   auto self = shared_from_this();
   co_await disconnect_all(false);
   if (deduplication_ != nullptr) deduplication_->snapshot();
+  if (transactions_ != nullptr) transactions_->snapshot();
   co_return co_await ledger_->close();
 }
 
@@ -575,7 +609,13 @@ Task<Status> PersistentTopic::remove(bool force) {
     }
   }
   co_await disconnect_all(true);
-  co_return co_await ledger_->remove();
+  Status first;
+  for (const auto& [name, subscription] : subscriptions_) {
+    const Status removed = co_await subscription->remove_transactions();
+    if (!removed && first) first = removed;
+  }
+  const Status removed = co_await ledger_->remove();
+  co_return first ? removed : first;
 }
 
 TopicStats PersistentTopic::stats() const {
@@ -588,6 +628,11 @@ TopicStats PersistentTopic::stats() const {
   stats.bytes_in_counter = bytes_in_;
   stats.storage_size = ledger_->total_bytes();
   stats.topic_epoch = producers_.epoch();
+  if (transactions_ != nullptr) {
+    stats.ongoing_txns = static_cast<std::int64_t>(transactions_->open_count());
+    stats.aborted_txns = transactions_->aborted_total();
+    stats.committed_txns = transactions_->committed_total();
+  }
   for (const auto& [name, producer] : producers_.all())
     stats.publishers.push_back(producer->stats(now));
   for (const auto& [name, subscription] : subscriptions_) {

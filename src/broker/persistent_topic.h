@@ -22,8 +22,10 @@
 #include "broker/deduplication.h"
 #include "broker/producer_registry.h"
 #include "broker/ring.h"
+#include "broker/subscription_transactions.h"
 #include "broker/topic.h"
 #include "broker/topic_settings.h"
+#include "broker/transaction_buffer.h"
 #include "broker/windowed_rate.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/async.h"
@@ -41,6 +43,8 @@ struct PersistentTopicEnv {  // all outlive the topic
   const BrokerConfig& config;
   // A write failed: unload the topic (not from inside the call).
   std::function<void(const TopicName&)> failed;
+  // Has the transaction begun and not ended? Empty: there are no transactions.
+  std::function<Task<Result<bool>>(TxnId)> transaction_is_open;
 };
 
 class PersistentTopic final : public Topic,
@@ -74,6 +78,17 @@ class PersistentTopic final : public Topic,
   Task<Status> delete_subscription(std::string name, bool force) override;
   void drop_non_durable(const std::string& name) override;
 
+  // persistent_topic_transactions.cc
+  Position max_read_position() const override {
+    return transactions_ == nullptr ? Position::latest() : transactions_->max_read_position();
+  }
+  bool is_aborted(const TxnId& txn) const override {
+    return transactions_ != nullptr && transactions_->is_aborted(txn);
+  }
+  Task<Status> prepare_transactions() override;
+  Task<Status> end_transaction(TxnId txn, bool commit, std::int64_t low_watermark) override;
+  const TransactionBuffer* transactions() const { return transactions_.get(); }
+
   Task<Result<LastMessage>> last_message_id() override;
   Task<Result<Position>> terminate() override;
   bool terminated() const override { return ledger_->terminated(); }
@@ -85,14 +100,17 @@ class PersistentTopic final : public Topic,
   std::size_t consumer_count() const override;
 
  private:
+  enum class TxnPart : std::uint8_t { None, Message, CommitMarker, AbortMarker };
   struct Pending {
-    std::shared_ptr<Producer> producer;
+    std::shared_ptr<Producer> producer;  // nullptr: a marker of our own
     std::uint64_t sequence_id = 0;
     std::uint64_t highest_sequence_id = 0;
     std::unique_ptr<Status> refused;  // set: was not appended
     bool has_highest = false;
     bool duplicate = false;    // was not appended either
     bool deduplicate = false;  // tell deduplication_ when it is durable
+    TxnPart part = TxnPart::None;
+    TxnId txn;
 
     std::int64_t last_sequence_id() const {
       const auto first = static_cast<std::int64_t>(sequence_id);
@@ -106,6 +124,7 @@ class PersistentTopic final : public Topic,
   static void refuse_unencrypted(PublishItem& item);
   void deduplicate(PublishItem& item, Pending& pending);
   void answered(Producer& producer);
+  void one_less_pending();
   void write_failed(const Status& status);
   Task<void> publishes_drained();
   Status ready_to_serve() const;
@@ -127,12 +146,26 @@ class PersistentTopic final : public Topic,
   Task<void> disconnect_all(bool deleting);
   Task<Status> store_epoch(std::uint64_t epoch);
 
+  // persistent_topic_transactions.cc
+  Status check_transaction(const PublishItem& item) const;
+  void tell_transactions(const Pending& pending, Position position, const Status& status);
+  void append_marker(const TxnId& txn, bool commit);
+  Task<Status> end_in_terminated(TxnId txn, bool commit);
+  SubscriptionTransactionsEnv subscription_transactions(const std::string& name, bool durable);
+  void watch_transactions();
+  Task<void> look_after_transactions();
+  Task<void> abort_orphans();
+
   const PersistentTopicEnv env_;
   const TopicName name_;
   TopicSettings settings_;
   Gate gate_;
   std::unique_ptr<ManagedLedger> ledger_;
-  std::unique_ptr<Deduplication> deduplication_;  // nullptr: off
+  std::unique_ptr<Deduplication> deduplication_;     // nullptr: off
+  std::unique_ptr<TransactionBuffer> transactions_;  // nullptr: no transaction has sent here
+  std::optional<asio::steady_timer> transaction_timer_;
+  bool watching_transactions_ = false;
+  int looks_since_asked_ = 0;
   ProducerRegistry producers_;
   std::map<std::string, std::shared_ptr<Subscription>> subscriptions_;
   std::map<std::string, std::shared_ptr<ManagedCursor>>

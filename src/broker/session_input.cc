@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "PulsarApi.pb.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "broker/ack_reply.h"
 #include "broker/broker.h"
@@ -104,6 +105,7 @@ void Session::handle_send(const Frame& frame, const Buffer& input) {
   item.highest_sequence_id = static_cast<std::uint64_t>(send->highest_sequence_id.value_or(-1));
   item.is_chunk = send->is_chunk;
   item.is_marker = send->marker;
+  item.txn = send->txn;
   item.messages = send->num_messages > 0 ? static_cast<std::uint32_t>(send->num_messages) : 1;
   item.entry =
       input.slice(static_cast<std::size_t>(frame.rest.data() - input.data()), frame.rest.size());
@@ -112,8 +114,12 @@ void Session::handle_send(const Frame& frame, const Buffer& input) {
   } else if (const auto metadata = parse_entry_metadata(frame.rest); !metadata) {
     // What cannot be read now could never be delivered.
     item.refused = Status::Metadata(metadata.status().message());
-  } else if (send->txn) {
+  } else if (send->txn != metadata->txn) {
+    item.refused = Status::NotAllowed("SEND and its metadata name different transactions");
+  } else if (send->txn && !broker_.config().transaction_coordinator_enabled) {
     item.refused = Status::NotAllowed("SEND in a transaction: transactions are not enabled");
+  } else if (send->txn && !slot.topic->name().persistent()) {
+    item.refused = Status::NotAllowed("Transactions are not supported by non-persistent topics");
   } else if (send->message_id) {
     item.refused =
         Status::NotAllowed("SEND with a message id: only the replicator of a shadow topic may");
@@ -128,7 +134,7 @@ void Session::handle_ack(const Frame& frame) {
   if (!decode_ack(frame.command, ack)) return close("malformed ACK");
   ConsumerSlot* slot = consumer(ack.consumer_id);
   if (slot == nullptr) return;  // closed meanwhile
-  if (ack.txn) {
+  if (ack.txn && !broker_.config().transaction_coordinator_enabled) {
     if (ack.request_id) {
       write_frame(
           ack_response(ack.consumer_id, *ack.request_id,
@@ -137,7 +143,8 @@ void Session::handle_ack(const Frame& frame) {
     return;
   }
   using Kind = ShardWork::ConsumerOp::Kind;
-  const Kind kind = ack.cumulative ? Kind::CumulativeAck : Kind::Ack;
+  const Kind plain = ack.cumulative ? Kind::CumulativeAck : Kind::Ack;
+  const Kind kind = ack.txn ? Kind::TransactionAck : plain;
   ShardWork& work = gathered().on(*slot->shard);
   ShardWork::ConsumerOp* op = work.consumer_ops.empty() ? nullptr : &work.consumer_ops.back();
   // Individual acks of one consumer in a row are one call.
@@ -146,6 +153,8 @@ void Session::handle_ack(const Frame& frame) {
     op = &work.add_consumer_op(kind, slot->subscription, slot->consumer);
     op->consumer_id = ack.consumer_id;
     op->outbox = slot->outbox;
+    op->txn = ack.txn.value_or(TxnId());
+    op->cumulative = ack.cumulative;
   }
   for (const AckCommand::Id& id : ack.ids) {
     AckedMessage& message = op->messages.emplace_back();

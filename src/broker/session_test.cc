@@ -451,7 +451,8 @@ TEST_F(SessionTest, PingsASilentClientAndThenEndsIt) {
   });
 }
 
-TEST_F(SessionTest, NamesCommandsThatAreNotBuilt) {
+TEST_F(SessionTest, SaysThatTransactionsAreSwitchedOff) {
+  config.transaction_coordinator_enabled = false;
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();
     Command command;

@@ -20,6 +20,18 @@ ShardWork::ConsumerOp& ShardWork::add_consumer_op(ConsumerOp::Kind kind,
   return op;
 }
 
+// Its answer comes when it is durable; what follows does not wait for that.
+static void run_transaction_ack(ShardWork::ConsumerOp& op) {
+  auto answer = [outbox = op.outbox, consumer_id = op.consumer_id,
+                 request_ids = std::move(op.request_ids)](const Status& status) {
+    for (const std::uint64_t request_id : request_ids) {
+      outbox->send_frame(ack_response(consumer_id, request_id, status));
+    }
+  };
+  op.subscription->ack_in_transaction(op.consumer, {op.txn, op.cumulative, std::move(op.messages)},
+                                      std::move(answer));
+}
+
 // Consumers first: a non-persistent message that was sent after a FLOW must find its permits.
 void ShardWork::run() {
   for (ConsumerOp& op : consumer_ops) {
@@ -28,6 +40,7 @@ void ShardWork::run() {
       case ConsumerOp::Kind::Redeliver:
         op.subscription->redeliver(*op.consumer, op.positions, op.epoch);
         break;
+      case ConsumerOp::Kind::TransactionAck: run_transaction_ack(op); break;
       case ConsumerOp::Kind::Ack:
       case ConsumerOp::Kind::CumulativeAck: {
         AckRequest request;

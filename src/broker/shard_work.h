@@ -19,12 +19,20 @@ struct ShardWork {
   };
   // One or more acknowledgements, a FLOW or a redelivery; per consumer in the order received.
   struct ConsumerOp {
-    enum class Kind : std::uint8_t { Ack, CumulativeAck, Flow, Redeliver } kind = Kind::Flow;
+    enum class Kind : std::uint8_t {
+      Ack,
+      CumulativeAck,
+      TransactionAck,
+      Flow,
+      Redeliver
+    } kind = Kind::Flow;
     std::shared_ptr<Subscription> subscription;
     std::shared_ptr<Consumer> consumer;
     std::uint32_t permits = 0;
     std::int64_t epoch = -1;
     std::vector<AckedMessage> messages;
+    TxnId txn;                // of a TransactionAck
+    bool cumulative = false;  // as well
     std::vector<Position> positions;
     // Acks whose client wants to hear of them.
     std::uint64_t consumer_id = 0;

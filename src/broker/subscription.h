@@ -18,7 +18,9 @@
 #include "base/status.h"
 #include "broker/outbox.h"
 #include "managed_ledger/managed_cursor.h"
+#include "base/unique_function.h"
 #include "runtime/task.h"
+#include "wire/command.h"
 
 namespace geminga {
 
@@ -69,6 +71,11 @@ struct AckedMessage {
 struct AckRequest {
   bool cumulative = false;
   std::span<const AckedMessage> messages;
+};
+struct TransactionAckRequest {
+  TxnId txn;
+  bool cumulative = false;
+  std::vector<AckedMessage> messages;
 };
 
 // A key slot that its consumer must finish with before the slot's new owner gets anything.
@@ -133,6 +140,28 @@ class Subscription {
 
   virtual void flow(Consumer& consumer, std::uint32_t permits) = 0;
   virtual Status ack(Consumer& consumer, const AckRequest& request) = 0;
+  // When the topic is loaded, before consumers come.
+  virtual Task<Status> recover_transactions() { co_return Status::ok(); }
+  // The subscription is gone for good, after close(): so is what transactions kept for it.
+  virtual Task<Status> remove_transactions() { co_return Status::ok(); }
+  // Acknowledges as part of a transaction; `done` hears when that is durable, or why not
+  // (TransactionConflict, NotAllowed).
+  virtual void ack_in_transaction(const std::shared_ptr<Consumer>& consumer,
+                                  TransactionAckRequest request,
+                                  UniqueFunction<void(const Status&)> done) {
+    (void)consumer, (void)request;
+    done(Status::NotAllowed("Transactions are not supported by this subscription"));
+  }
+  // A transaction is about to acknowledge here. NotAllowed where that is not possible.
+  virtual Task<Status> prepare_transactions() {
+    co_return Status::NotAllowed("Transactions are not supported by this subscription");
+  }
+  // Makes what the transaction acknowledged count, or takes it back. Durable; may be repeated.
+  virtual Task<Status> end_transaction(TxnId txn, bool commit) {
+    (void)txn, (void)commit;
+    co_return Status::ok();
+  }
+  virtual std::vector<TxnId> open_transactions() const { return {}; }
   // Empty `positions`: all of this consumer's. `epoch` -1: none given.
   virtual void redeliver(Consumer& consumer, std::span<const Position> positions,
                          std::int64_t epoch) = 0;

@@ -19,6 +19,7 @@
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/shard.h"
 #include "runtime/task.h"
+#include "wire/command.h"
 
 namespace geminga {
 
@@ -64,6 +65,7 @@ struct PublishItem {
   bool has_highest_sequence_id = false;
   bool is_chunk = false;
   bool is_marker = false;
+  std::optional<TxnId> txn;
   std::uint32_t messages = 1;
   Buffer entry;  // [checksum] metadata payload, as stored
   // Not OK: refused by the session already (checksum); answered in its turn.
@@ -82,6 +84,7 @@ struct TopicStats {
   std::int64_t msg_in_counter = 0, bytes_in_counter = 0;
   std::int64_t storage_size = 0, backlog_size = 0;
   std::int64_t oldest_backlog_seconds = -1;  // as of the last check_backlog(); -1: no backlog
+  std::int64_t ongoing_txns = 0, aborted_txns = 0, committed_txns = 0;
   std::optional<std::uint64_t> topic_epoch;
   std::string dedup_status = "Disabled";
   std::vector<ProducerStats> publishers;
@@ -134,6 +137,25 @@ class Topic {
     std::int32_t batch_index = -1;
   };
   virtual Task<Result<LastMessage>> last_message_id() = 0;
+
+  // --- transactions (transactions.h asks) ---
+  // Entries beyond it may not be read yet: transactions that sent them are open.
+  virtual Position max_read_position() const { return Position::latest(); }
+  // What the transaction sent is never to be shown.
+  virtual bool is_aborted(const TxnId& txn) const {
+    (void)txn;
+    return false;
+  }
+  // A transaction is about to send here. NotAllowed where that is not possible.
+  virtual Task<Status> prepare_transactions() {
+    co_return Status::NotAllowed("Transactions are not supported by this topic");
+  }
+  // Shows or drops what the transaction has sent. Durable; may be repeated. All transactions of the
+  // coordinator up to `low_watermark` have ended.
+  virtual Task<Status> end_transaction(TxnId txn, bool commit, std::int64_t low_watermark) {
+    (void)txn, (void)commit, (void)low_watermark;
+    co_return Status::ok();
+  }
 
   virtual Task<Result<Position>> terminate() = 0;
   virtual bool terminated() const = 0;

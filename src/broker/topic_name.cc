@@ -269,6 +269,10 @@ bool TopicName::is_system() const {
       "__change_events", "__transaction_buffer_snapshot", "__transaction_buffer_snapshot_segments",
       "__transaction_buffer_snapshot_indexes"};
   if (std::find(kLocals.begin(), kLocals.end(), base_local()) != kLocals.end()) return true;
+  return is_transaction_log();
+}
+
+bool TopicName::is_transaction_log() const {
   const std::string_view base = slice(0, base_end_);
   return base.starts_with("persistent://pulsar/system/transaction_coordinator_assign") ||
          base.starts_with("persistent://pulsar/system/__transaction_log_") ||

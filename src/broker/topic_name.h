@@ -90,6 +90,8 @@ class TopicName {
   // Topics of Pulsar's own (topic policies, transactions): never deleted for inactivity, not
   // listed.
   bool is_system() const;
+  // Logs and names of the broker's transactions: managed ledgers or nothing, never topics.
+  bool is_transaction_log() const;
   // CRC-32 (zlib) of the full name: places the topic in a namespace bundle.
   std::uint32_t bundle_hash() const { return hash_; }
 

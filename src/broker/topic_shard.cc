@@ -9,7 +9,9 @@
 #include "broker/broker_metrics.h"
 #include "broker/non_persistent_topic.h"
 #include "broker/persistent_topic.h"
+#include "broker/subscription_transactions.h"
 #include "broker/topic_policies.h"
+#include "broker/transactions.h"
 #include "metadata/metadata_store.h"
 
 namespace geminga {
@@ -110,6 +112,15 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::load(TopicName name, bool creat
     co_return Status::NotAllowed(
         fmt::format("Broker is unable to load {} topic", to_string(name.domain())));
   }
+  if (name.is_transaction_log()) {
+    const Result<bool> exists = co_await broker_.topic_exists(name);
+    if (!exists) co_return exists.status();
+    if (!*exists && !create_if_missing) {
+      co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", name.full()));
+    }
+    co_return Status::NotAllowed(
+        fmt::format("Can not create transaction system topic {}", name.full()));
+  }
   if (!name.persistent()) {
     if (!create_if_missing) {
       co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", name.full()));
@@ -122,8 +133,15 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::load(TopicName name, bool creat
   }
   Result<TopicSettings> settings = co_await broker_.topic_settings(name);
   if (!settings) co_return settings.status();
-  PersistentTopicEnv env{shard_, broker_.ledgers(name), broker_.metadata(), broker_.config(),
-                         [this](const TopicName& failed) { unload_failed(failed); }};
+  PersistentTopicEnv env{shard_,
+                         broker_.ledgers(name),
+                         broker_.metadata(),
+                         broker_.config(),
+                         [this](const TopicName& failed) { unload_failed(failed); },
+                         {}};
+  if (broker_.transactions().enabled()) {
+    env.transaction_is_open = [this](TxnId txn) { return broker_.transactions().is_open(txn); };
+  }
   Result<std::shared_ptr<PersistentTopic>> topic =
       co_await PersistentTopic::open(std::move(env), name, *settings, create_if_missing);
   if (!topic) co_return topic.status();
@@ -156,6 +174,7 @@ Task<Status> TopicShard::unload(TopicName name) {
 Task<Status> TopicShard::remove(TopicName name, bool force) {
   const auto inside = gate_.hold();
   if (!inside) co_return closing_down();
+  if (name.is_transaction_log()) co_return co_await remove_log(name);
   Result<std::shared_ptr<Topic>> found = co_await get(name, false);
   if (!found) co_return found.status();
   co_await wait_idle(name);
@@ -168,6 +187,24 @@ Task<Status> TopicShard::remove(TopicName name, bool force) {
   // Refused: it serves on. Otherwise it is dead, even if not everything could be deleted.
   if (status.is_ok() || topic->closing()) turn.slot().topic = nullptr;
   co_return status;
+}
+
+// Left over from a topic or subscription that is gone: nobody has it open.
+Task<Status> TopicShard::remove_log(TopicName name) {
+  if (name.ns() == "pulsar/system") {
+    co_return Status::NotAllowed(
+        fmt::format("{} belongs to a transaction coordinator", name.full()));
+  }
+  const ManagedLedgerEnv env{&shard_, &broker_.ledgers(name), &broker_.metadata()};
+  auto log = co_await InternalLog::open(env, name.managed_ledger_name(),
+                                        std::string(SubscriptionTransactions::kCursor),
+                                        ManagedLedgerConfig(), false);
+  if (log.is(ErrorCode::NotFound)) {
+    co_return Status::TopicNotFound(fmt::format("Topic {} does not exist", name.full()));
+  }
+  if (!log) co_return log.status();
+  auto opened = std::move(*log);
+  co_return co_await opened->remove();
 }
 
 Task<Status> TopicShard::close() {

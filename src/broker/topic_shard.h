@@ -57,6 +57,7 @@ class TopicShard {
   class Turn;
 
   Task<Result<std::shared_ptr<Topic>>> load(TopicName name, bool create_if_missing);
+  Task<Status> remove_log(TopicName name);
   Task<void> wait_idle(const TopicName& name);
   void unload_failed(const TopicName& name);
   Task<void> look_after_topics();

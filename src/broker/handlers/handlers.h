@@ -52,9 +52,20 @@ Task<void> handle_last_message_id(std::shared_ptr<Session> session,
 Task<void> handle_get_schema(std::shared_ptr<Session> session, pulsar::proto::BaseCommand command);
 Task<void> handle_get_or_create_schema(std::shared_ptr<Session> session,
                                        pulsar::proto::BaseCommand command);
+// transaction.cc
+Task<void> handle_tc_client_connect(std::shared_ptr<Session> session,
+                                    pulsar::proto::BaseCommand command);
+Task<void> handle_new_txn(std::shared_ptr<Session> session, pulsar::proto::BaseCommand command);
+Task<void> handle_add_partition_to_txn(std::shared_ptr<Session> session,
+                                       pulsar::proto::BaseCommand command);
+Task<void> handle_add_subscription_to_txn(std::shared_ptr<Session> session,
+                                          pulsar::proto::BaseCommand command);
+Task<void> handle_end_txn(std::shared_ptr<Session> session, pulsar::proto::BaseCommand command);
+Task<void> handle_end_txn_on_partition(std::shared_ptr<Session> session,
+                                       pulsar::proto::BaseCommand command);
+Task<void> handle_end_txn_on_subscription(std::shared_ptr<Session> session,
+                                          pulsar::proto::BaseCommand command);
 // not_built.cc: commands that are known and answered with NotAllowedError
-Task<void> handle_transaction_command(std::shared_ptr<Session> session,
-                                      pulsar::proto::BaseCommand command);
 Task<void> handle_scalable_topic_command(std::shared_ptr<Session> session,
                                          pulsar::proto::BaseCommand command);
 

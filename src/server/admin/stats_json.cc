@@ -237,9 +237,12 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   out["earliestMsgPublishTimeInBacklogs"] = earliest;
   for (const char* counter :
        {"offloadedStorageSize", "lastOffloadLedgerId", "lastOffloadSuccessTimeStamp",
-        "lastOffloadFailureTimeStamp", "ongoingTxnCount", "abortedTxnCount", "committedTxnCount"}) {
+        "lastOffloadFailureTimeStamp"}) {
     out[counter] = 0;
   }
+  out["ongoingTxnCount"] = stats.ongoing_txns;
+  out["abortedTxnCount"] = stats.aborted_txns;
+  out["committedTxnCount"] = stats.committed_txns;
   json::array publishers;
   if (!query.exclude_publishers) {
     for (const ProducerStats& producer : stats.publishers) {

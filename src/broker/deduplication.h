@@ -38,8 +38,8 @@ class Deduplication {
   };
   // `last` = highest sequence id of what is sent, `first` its lowest.
   Verdict check(const std::string& producer, std::int64_t first, std::int64_t last);
-  // After Partly: takes those messages out of the batch that are stored. Fails, and leaves it alone,
-  // if the batch cannot be read or does not tell the sequence ids of its messages.
+  // After Partly: takes those messages out of the batch that are stored. Fails, and leaves it
+  // alone, if the batch cannot be read or does not tell the sequence ids of its messages.
   Status drop_stored(const std::string& producer, PublishItem& item) const;
   void persisted(const std::string& producer, std::int64_t last, Position position);
   // What was under way of this producer is not stored: it may come again.

@@ -10,32 +10,6 @@
 
 namespace geminga {
 
-std::string_view to_string(WaitReason reason) {
-  switch (reason) {
-    case WaitReason::None: return "nothing to wait for";
-    case WaitReason::Stopped: return "the subscription is being closed or reset";
-    case WaitReason::NoConsumer: return "no consumer is connected";
-    case WaitReason::TurnScheduled: return "a delivery is scheduled";
-    case WaitReason::ReadInFlight: return "a read is in flight";
-    case WaitReason::ReadRetry: return "a read failed and will be tried again";
-    case WaitReason::NothingToRead: return "everything is delivered";
-    case WaitReason::OpenTransaction: return "an open transaction holds back what follows";
-    case WaitReason::NoPermits: return "no consumer has permits";
-    case WaitReason::ClientNotReading:
-      return "the clients with permits do not read what they were sent";
-    case WaitReason::UnackedLimit: return "consumers reached the limit of unacknowledged messages";
-    case WaitReason::SubscriptionUnackedLimit:
-      return "the subscription reached the limit of unacknowledged messages";
-    case WaitReason::FailoverDelay: return "the active consumer changed a moment ago";
-    case WaitReason::KeysInUse:
-      return "the keys of what is left wait for acknowledgements or permits";
-    case WaitReason::LookAheadFull:
-      return "too many entries wait for slow consumers or keys in use";
-    case WaitReason::DelayedIndexFull: return "too many delayed messages are held back";
-  }
-  return "?";
-}
-
 Dispatcher::Dispatcher(const DispatcherEnv& env, SubscriptionType type)
     : env_(env),
       read_position_(env.cursor.first_unacked()),
@@ -268,6 +242,11 @@ void Dispatcher::announce_end_of_topic() {
     consumer->told_end_of_topic = true;
     consumer->outbox().send_reached_end_of_topic(consumer->id());
   }
+}
+
+WaitReason Dispatcher::why_waiting(const Consumer& consumer) const {
+  if (consumer.permits() <= 0) return WaitReason::NoPermits;
+  return consumer.outbox().writable() ? WaitReason::None : WaitReason::ClientNotReading;
 }
 
 WaitReason Dispatcher::engine_reason() const {

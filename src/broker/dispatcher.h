@@ -29,6 +29,7 @@
 #include "base/position.h"
 #include "broker/consumer.h"
 #include "broker/dispatcher_config.h"
+#include "broker/explanation.h"
 #include "broker/transaction_acks.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/gate.h"
@@ -65,26 +66,6 @@ struct DispatcherEnv {
   bool durable;
   const TransactionAcks& transaction_acks;
 };
-
-enum class WaitReason : std::uint8_t {
-  None,
-  Stopped,
-  NoConsumer,
-  TurnScheduled,
-  ReadInFlight,
-  ReadRetry,
-  NothingToRead,
-  OpenTransaction,
-  NoPermits,
-  ClientNotReading,
-  UnackedLimit,
-  SubscriptionUnackedLimit,
-  FailoverDelay,
-  KeysInUse,
-  LookAheadFull,
-  DelayedIndexFull,
-};
-std::string_view to_string(WaitReason reason);
 
 class Dispatcher : public Deferred,
                    public Consumer::Owner,
@@ -132,6 +113,8 @@ class Dispatcher : public Deferred,
   void run_deferred() override;
 
   virtual WaitReason why_waiting() const = 0;
+  // Why this consumer gets nothing; None if nothing of its own speaks against it.
+  virtual WaitReason why_waiting(const Consumer& consumer) const;
   virtual std::int64_t unacked_messages() const { return 0; }
   virtual std::size_t delayed() const { return 0; }
   virtual const Consumer* active_consumer() const { return nullptr; }

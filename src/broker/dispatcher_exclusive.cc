@@ -71,6 +71,12 @@ void DispatcherExclusive::deliver() {
   }
 }
 
+WaitReason DispatcherExclusive::why_waiting(const Consumer& consumer) const {
+  const Consumer* active = active_consumer();
+  if (active != nullptr && active != &consumer) return WaitReason::Standby;
+  return Dispatcher::why_waiting(consumer);
+}
+
 WaitReason DispatcherExclusive::why_waiting() const {
   if (const WaitReason reason = engine_reason(); reason != WaitReason::None) return reason;
   const Consumer* consumer = receiver();

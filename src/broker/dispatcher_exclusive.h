@@ -24,6 +24,7 @@ class DispatcherExclusive : public Dispatcher {
   void redeliver(Consumer& consumer, std::span<const Position> positions,
                  std::int64_t epoch) override;
   WaitReason why_waiting() const override;
+  WaitReason why_waiting(const Consumer& consumer) const override;
 
  protected:
   DispatcherExclusive(const DispatcherEnv& env, SubscriptionType type) : Dispatcher(env, type) {}

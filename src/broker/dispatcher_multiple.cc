@@ -432,6 +432,12 @@ void DispatcherMultiple::arm_timer() {
   });
 }
 
+WaitReason DispatcherMultiple::why_waiting(const Consumer& consumer) const {
+  const WaitReason own = Dispatcher::why_waiting(consumer);
+  if (own != WaitReason::None) return own;
+  return below_limit(consumer) ? WaitReason::None : WaitReason::UnackedLimit;
+}
+
 WaitReason DispatcherMultiple::why_waiting() const {
   if (const WaitReason reason = engine_reason(); reason != WaitReason::None) return reason;
   const Position next = env_.cursor.next_unacked(read_position_);

@@ -33,6 +33,7 @@ class DispatcherMultiple : public Dispatcher {
   void rewind() override;
   void stop() override;
   WaitReason why_waiting() const override;
+  WaitReason why_waiting(const Consumer& consumer) const override;
   std::int64_t unacked_messages() const override { return unacked_; }
   std::size_t delayed() const override { return delayed_.size(); }
   void describe(SubscriptionStats& stats) const override;

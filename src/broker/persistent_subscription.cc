@@ -390,4 +390,38 @@ ConsumerStats PersistentSubscription::stats_of(const Consumer& consumer) const {
   return stats;
 }
 
+std::optional<Explanation> PersistentSubscription::explain() const {
+  Explanation out;
+  out.reason = why_waiting();
+  out.backlog_entries = cursor_->backlog_entries();
+  out.backlog_messages = cursor_->backlog_messages();
+  out.mark_delete = cursor_->mark_delete();
+  out.read_position = cursor_->first_unacked();
+  out.last_confirmed = ledger_.last_confirmed();
+  out.unacked_limit = config_.max_unacked_per_subscription;
+  out.unacked_limit_of_consumer = config_.max_unacked_per_consumer;
+  if (type_) out.type = to_string(*type_);
+  if (!dispatcher_) return out;
+  SubscriptionStats stats;
+  dispatcher_->describe(stats);
+  out.read_position = dispatcher_->read_position();
+  out.delayed = stats.msg_delayed;
+  out.to_be_sent_again = stats.msg_in_replay;
+  out.unacked = stats.unacked_messages;
+  if (out.reason == WaitReason::NothingToRead && out.delayed > 0) out.reason = WaitReason::Delayed;
+  for (const auto& consumer : dispatcher_->consumers()) {
+    Explanation::OfConsumer of;
+    of.name = consumer->name();
+    of.reason = dispatcher_->why_waiting(*consumer);
+    of.permits = consumer->permits();
+    of.unacked = consumer->pending.messages();
+    of.parked = static_cast<std::int64_t>(consumer->parked.size());
+    for (const DrainingHash& hash : stats_of(*consumer).draining_hashes) {
+      out.draining.push_back({hash.hash, consumer->name(), hash.unacked, hash.blocked});
+    }
+    out.consumers.push_back(std::move(of));
+  }
+  return out;
+}
+
 }  // namespace geminga

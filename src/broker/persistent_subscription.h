@@ -77,6 +77,7 @@ class PersistentSubscription final : public Subscription,
 
   SubscriptionStats stats() const override;
   ConsumerStats stats_of(const Consumer& consumer) const override;
+  std::optional<Explanation> explain() const override;
 
   // Why nothing is delivered at this moment; None if nothing speaks against it.
   WaitReason why_waiting() const;

@@ -16,9 +16,10 @@
 
 #include "base/position.h"
 #include "base/status.h"
+#include "base/unique_function.h"
+#include "broker/explanation.h"
 #include "broker/outbox.h"
 #include "managed_ledger/managed_cursor.h"
-#include "base/unique_function.h"
 #include "runtime/task.h"
 #include "wire/command.h"
 
@@ -193,6 +194,8 @@ class Subscription {
 
   virtual SubscriptionStats stats() const = 0;
   virtual ConsumerStats stats_of(const Consumer& consumer) const = 0;
+  // Why it delivers nothing now; nullopt where nothing is kept (non-persistent topics).
+  virtual std::optional<Explanation> explain() const { return std::nullopt; }
 };
 
 }  // namespace geminga

@@ -8,5 +8,6 @@ namespace geminga {
 int standalone_main(int argc, char** argv);
 int perf_main(int argc, char** argv);
 int doctor_main(int argc, char** argv);
+int admin_main(int argc, char** argv);
 
 }  // namespace geminga

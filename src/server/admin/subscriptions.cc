@@ -363,6 +363,63 @@ Answer replicated(Admin& admin, HttpRequest& request) {
   co_return json_answer(out);
 }
 
+json::object explanation_json(const std::string& topic, const std::string& subscription,
+                              const Explanation& why) {
+  json::object out;
+  out["topic"] = topic;
+  out["subscription"] = subscription;
+  if (!why.type.empty()) out["type"] = why.type;
+  out["reason"] = code_of(why.reason);
+  out["explanation"] = to_string(why.reason);
+  if (!advice_for(why.reason).empty()) out["advice"] = advice_for(why.reason);
+  out["backlogEntries"] = why.backlog_entries;
+  out["backlogMessages"] = why.backlog_messages;
+  out["markDeletePosition"] = why.mark_delete.to_string();
+  out["readPosition"] = why.read_position.to_string();
+  out["lastConfirmedEntry"] = why.last_confirmed.to_string();
+  out["delayedMessages"] = why.delayed;
+  out["entriesToBeSentAgain"] = why.to_be_sent_again;
+  out["unackedMessages"] = why.unacked;
+  out["unackedMessagesLimit"] = why.unacked_limit;
+  out["unackedMessagesLimitPerConsumer"] = why.unacked_limit_of_consumer;
+  json::array consumers;
+  for (const auto& of : why.consumers) {
+    consumers.push_back({{"consumerName", of.name},
+                         {"reason", code_of(of.reason)},
+                         {"explanation", to_string(of.reason)},
+                         {"availablePermits", of.permits},
+                         {"unackedMessages", of.unacked},
+                         {"entriesWaiting", of.parked}});
+  }
+  out["consumers"] = std::move(consumers);
+  json::array draining;
+  for (const auto& key : why.draining) {
+    draining.push_back({{"hash", key.hash},
+                        {"heldBy", key.held_by},
+                        {"unackedEntries", key.unacked},
+                        {"waitingEntries", key.waiting}});
+  }
+  out["drainingHashes"] = std::move(draining);
+  return out;
+}
+
+// Not in Pulsar: why the subscription delivers nothing at this moment.
+Answer explain(Admin& admin, HttpRequest& request) {
+  SubscriptionWork work = [](std::shared_ptr<Topic> topic,
+                             std::shared_ptr<Subscription> subscription) -> Answer {
+    const auto why = subscription->explain();
+    if (!why) {
+      co_return Status::NotAllowed(
+          "a non-persistent topic keeps nothing: what nobody takes at once is dropped; see "
+          "msgDropRate in its stats");
+    }
+    co_return json_answer(explanation_json(topic->name().full(), subscription->name(), *why));
+  };
+  std::string refusal =
+      "ask for one partition, for example " + request.param("topic") + "-partition-0";
+  co_return co_await with_plain_subscription(admin, request, std::move(refusal), std::move(work));
+}
+
 #define GM_TOPIC "/admin/v2/:domain/{tenant}/{namespace}/{topic}"
 #define GM_SUB GM_TOPIC "/subscription/{subscription}"
 constexpr AdminRoute kRoutes[] = {
@@ -379,6 +436,7 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Post, GM_SUB "/expireMessages", "Expire messages up to one", expire_to_id},
     {HttpMethod::Post, GM_TOPIC "/all_subscription/expireMessages/{seconds}",
      "Expire messages older than so many seconds for all subscriptions", expire_all},
+    {HttpMethod::Get, GM_SUB "/explain", "Why a subscription delivers nothing now", explain},
     {HttpMethod::Get, GM_SUB "/properties", "Properties of a subscription", get_properties},
     {HttpMethod::Put, GM_SUB "/properties", "Replace the properties of a subscription",
      set_properties},

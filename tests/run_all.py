@@ -9,6 +9,7 @@ Steps, in order (`--only STEP` runs some, `--list` names them):
   scenario    tests/scenario/*.scn with the official Python client
   robustness  hostile input, full disks, damaged folders
   kill        official clients while the broker is killed with -9
+  kill-txn    transactions while the broker is killed with -9
   docs        what the README shows
   clients     Key_Shared with the default batching of the Python, Java and Go clients
   conformance other projects' suites, the part of tests/conformance/ci-subset.txt
@@ -192,6 +193,7 @@ STEPS = {
     "scenario": lambda: counted(["tests/scenario/run", "--target", "geminga"], python_env()),
     "robustness": lambda: counted(["tests/robustness/run"], python_env()),
     "kill": lambda: counted(["tests/kill/run"], python_env()),
+    "kill-txn": lambda: counted(["tests/kill/transactions.py"], python_env()),
     "docs": lambda: pytest_step("tests/docs"),
     "clients": lambda: pytest_step("tests/clients"),
     "conformance": step_conformance,

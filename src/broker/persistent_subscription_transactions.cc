@@ -85,7 +85,9 @@ void PersistentSubscription::apply_ended(const TransactionAcks::Ended& ended, bo
     if (cursor_->mark_delete() != before) counters_.last_mark_delete_ms = now;
   }
   if (!dispatcher_) return;
-  dispatcher_->transaction_ended(ended.individual, commit);
+  // Who acknowledged cumulatively has all of it and goes on where it is, as in Pulsar: what it
+  // wants again it asks for.
+  if (!ended.individual.empty()) dispatcher_->transaction_ended(ended.individual, commit);
   dispatcher_->announce_end_of_topic();
 }
 

@@ -41,10 +41,9 @@ bool overlap(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
 
 bool is_whole(const AckedMessage& message) { return all_zero(message.remaining); }
 
-Status conflict(const TxnId* txn, Position position, std::string_view why) {
+Status conflict(const TxnId& txn, Position position, std::string_view why) {
   return Status::TransactionConflict(fmt::format("Transaction {} cannot acknowledge {}: {}",
-                                                 txn == nullptr ? "" : txn->to_string(),
-                                                 position.to_string(), why));
+                                                 txn.to_string(), position.to_string(), why));
 }
 
 }  // namespace
@@ -56,21 +55,22 @@ std::vector<TxnId> TransactionAcks::open() const {
   return ids;
 }
 
-Status TransactionAcks::check(const AckedMessage& message, const ManagedCursor& cursor) const {
+Status TransactionAcks::check(const TxnId& txn, const AckedMessage& message,
+                              const ManagedCursor& cursor) const {
   if (cursor.is_acked(message.position)) {
-    return conflict(nullptr, message.position, "it is acknowledged already");
+    return conflict(txn, message.position, "it is acknowledged already");
   }
   const bool whole = is_whole(message);
   const AckSet* left = cursor.ack_set(message.position);
   if (left != nullptr && !whole && overlap(*left, message.remaining, message.batch_size)) {
-    return conflict(nullptr, message.position, "part of it is acknowledged already");
+    return conflict(txn, message.position, "part of it is acknowledged already");
   }
   const auto at = pending_.find(message.position);
   if (at == pending_.end()) return Status::ok();
   for (const Part& part : at->second) {
     const std::uint32_t size = std::max(part.batch_size, message.batch_size);
     if (whole || part.remaining.empty() || overlap(part.remaining, message.remaining, size)) {
-      return conflict(nullptr, message.position,
+      return conflict(txn, message.position,
                       "transaction " + part.txn.to_string() + " has acknowledged it");
     }
   }
@@ -80,12 +80,12 @@ Status TransactionAcks::check(const AckedMessage& message, const ManagedCursor& 
 Status TransactionAcks::check_cumulative(const TxnId& txn, const AckedMessage& message,
                                          const ManagedCursor& cursor) const {
   if (message.position <= cursor.mark_delete()) {
-    return conflict(&txn, message.position, "it is acknowledged already");
+    return conflict(txn, message.position, "it is acknowledged already");
   }
   if (!cumulative_) return Status::ok();
   if (*cumulative_ != txn) {
     return conflict(
-        &txn, message.position,
+        txn, message.position,
         "transaction " + cumulative_->to_string() + " has an open cumulative acknowledgement");
   }
   const AckedMessage& before = *open_.at(txn).cumulative;
@@ -93,7 +93,7 @@ Status TransactionAcks::check_cumulative(const TxnId& txn, const AckedMessage& m
                        (message.position == before.position && !before.remaining.empty() &&
                         (message.remaining.empty() || before.remaining != message.remaining));
   if (further) return Status::ok();
-  return conflict(&txn, message.position, "it has acknowledged as far already");
+  return conflict(txn, message.position, "it has acknowledged as far already");
 }
 
 Status TransactionAcks::acknowledge(const TxnId& txn, const AckRequest& request,
@@ -105,11 +105,10 @@ Status TransactionAcks::acknowledge(const TxnId& txn, const AckRequest& request,
   }
   std::size_t added = 0;
   for (const AckedMessage& message : request.messages) {
-    Status checked = check(message, cursor);
+    const Status checked = check(txn, message, cursor);
     if (!checked) {
       take_back(txn, {false, request.messages.first(added)});
-      return Status::TransactionConflict(
-          fmt::format("Transaction {}: {}", txn.to_string(), checked.message()));
+      return checked;
     }
     add(txn, message);
     ++added;

@@ -62,7 +62,7 @@ class TransactionAcks {
     std::optional<AckedMessage> cumulative_before;  // what the last one replaced
   };
 
-  Status check(const AckedMessage& message, const ManagedCursor& cursor) const;
+  Status check(const TxnId& txn, const AckedMessage& message, const ManagedCursor& cursor) const;
   Status check_cumulative(const TxnId& txn, const AckedMessage& message,
                           const ManagedCursor& cursor) const;
   void add(const TxnId& txn, const AckedMessage& message);

@@ -365,6 +365,11 @@ TEST_F(TransactionSessionTest, CumulativeAcknowledgements) {
     EXPECT_FALSE((co_await ack(client, 1, last_id_, txn, true)).ackresponse().has_error());
     (void)co_await end(client, txn, false);
     EXPECT_EQ(backlog(kTopic), 3);
+    EXPECT_EQ(co_await received(client), "");
+    Command redeliver;
+    redeliver.set_type(Command::REDELIVER_UNACKNOWLEDGED_MESSAGES);
+    redeliver.mutable_redeliverunacknowledgedmessages()->set_consumer_id(1);
+    client.send(redeliver);
     EXPECT_EQ(co_await received(client), "a b c");
     txn = co_await begin(client);
     (void)co_await add_subscription(client, txn, kTopic, "s");

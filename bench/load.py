@@ -25,6 +25,7 @@ class Load:
     p999: float = 0.0
     failed: int = 0
     cpu_us: float = 0.0     # broker's processor time a message, microseconds
+    publish_rate: float = 0.0   # receipts a second, where it publishes
 
 
 def run(side, kind, cpus, seconds, **options):
@@ -65,7 +66,7 @@ def parse(data, kind):
     part = data["publish" if publishing else "consume"]
     latency = part["latency_ms" if publishing else "end_to_end_ms"]
     return Load(messages=part["messages"], seconds=part["seconds"], rate=part["rate"], mb=part["mb_per_s"], p50=latency["p50"],
-                p99=latency["p99"], p999=latency["p99_9"],
+                p99=latency["p99"], p999=latency["p99_9"], publish_rate=data.get("publish", {}).get("rate", 0.0),
                 failed=data["failed"] + data["unanswered"] + data["missing"] + data["damaged"])
 
 

@@ -106,6 +106,29 @@ def thousand_topics(side, plan):
     yield cpu(name, r)
 
 
+@row("key-shared")
+def key_shared(side, plan):
+    """Telemetry: 500 producers of single keyed messages on one topic, one Key_Shared subscription with 20 consumers."""
+    topic = "persistent://public/default/telemetry"
+    name = "Key_Shared: 500 producers, 128 B with keys, not batched, 20 consumers"
+    r = load.run(side, "latency", plan.load_cpus, plan.seconds(20), topic=topic, size=128, rate=0, duration=plan.seconds(20),
+                 warmup=plan.warmup(), no_batching=True, producers=500, in_flight=4, key_count=1000, consumers=20, type="key_shared")
+    yield Value(f"{name}: in", "msg/s", r.publish_rate, "higher", "5x")
+    yield Value(f"{name}: out while publishing", "msg/s", r.rate, "higher", note=f"{r.rate / max(r.publish_rate, 1):.0%} of what comes in")
+    yield Value(f"{name}: publish to consume p99", "ms", r.p99, "lower", note=f"{'within' if r.p99 <= 50 else 'OVER'} 50 ms")
+    yield cpu(name, r)
+
+
+@row("shared-100")
+def shared_100(side, plan):
+    r = load.run(side, "latency", plan.load_cpus, plan.seconds(20), topic="persistent://public/default/shared", size=128, rate=20000,
+                 duration=plan.seconds(20), warmup=plan.warmup(), no_batching=True, in_flight=1000, consumers=100, type="shared")
+    name = "Shared with 100 consumers at 20,000 msg/s of 128 B, not batched"
+    yield Value(f"{name}: out", "msg/s", r.rate, "higher")
+    yield Value(f"{name}: publish to consume p99", "ms", r.p99, "lower")
+    yield cpu(name, r)
+
+
 @row("idle-and-start")
 def idle_and_start(side, plan):
     yield Value("start to serving, empty folder", "ms", side.start_seconds * 1000, "lower", "1/50")

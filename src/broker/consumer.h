@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "broker/outbox.h"
-#include "broker/position_map.h"
 #include "broker/rate_meter.h"
 #include "broker/subscription.h"
+#include "managed_ledger/position_map.h"
 
 namespace geminga {
 

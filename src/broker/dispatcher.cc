@@ -28,11 +28,7 @@ void Dispatcher::flow(Consumer& consumer, std::uint32_t permits) {
   schedule();
 }
 
-void Dispatcher::mark_delete_moved() {
-  const Position done = env_.cursor.mark_delete();
-  env_.redeliveries.erase_if([done](Position position, std::uint32_t) { return position <= done; });
-  schedule();
-}
+void Dispatcher::mark_delete_moved() { schedule(); }
 
 void Dispatcher::rewind() {
   ++generation_;

@@ -40,9 +40,6 @@ namespace geminga {
 
 class Topic;
 
-// How often each unacknowledged entry was asked for again. Outlives dispatchers.
-using RedeliveryCounts = PositionMap<std::uint32_t>;
-
 struct SubscriptionCounters {
   RateMeter messages_out, bytes_out, redelivered, acked;
   std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_flow_ms = 0, last_mark_delete_ms = 0;
@@ -60,7 +57,7 @@ struct DispatcherEnv {
   Shard& shard;
   Gate& gate;
   const DispatcherConfig& config;
-  RedeliveryCounts& redeliveries;
+  const RedeliveryCounts& redeliveries;  // the cursor's
   SubscriptionCounters& counters;
   const std::string& subscription;
   bool durable;

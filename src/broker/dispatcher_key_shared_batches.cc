@@ -347,10 +347,7 @@ void DispatcherKeyShared::ack_mixed(Position position, const AckSet& keep, Mixed
     const PendingAck* pending = consumer->pending.find(position);
     if (pending != nullptr && pending->messages == 0) release(*consumer, position);
   }
-  if (env_.cursor.is_acked(position)) {
-    mixed_.erase(position);
-    if (!env_.redeliveries.empty()) env_.redeliveries.erase(position);
-  }
+  if (env_.cursor.is_acked(position)) mixed_.erase(position);
   entries_available();
 }
 
@@ -376,7 +373,7 @@ void DispatcherKeyShared::transaction_ended(std::span<const AckedMessage> messag
     }
     for (Consumer* consumer : givers) {
       if (!release(*consumer, position)) continue;
-      if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
+      env_.cursor.count_redelivery(position);
     }
     queue_mixed_again(position);
   }

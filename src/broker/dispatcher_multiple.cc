@@ -85,7 +85,6 @@ void DispatcherMultiple::ack(Consumer& consumer, const AckedMessage& message) {
     } else {
       forget_queued(message.position);
     }
-    if (!env_.redeliveries.empty()) env_.redeliveries.erase(message.position);
   } else if (holder != nullptr && newly > 0) {
     reduce(*holder, message.position, newly);
   }
@@ -105,7 +104,7 @@ void DispatcherMultiple::forget_queued(Position position) {
 void DispatcherMultiple::redeliver(Consumer& consumer, std::span<const Position> positions,
                                    std::int64_t) {
   const auto again = [this](Position position, const PendingAck& pending) {
-    if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
+    env_.cursor.count_redelivery(position);
     queue_again(position, pending.slot);
   };
   if (positions.empty()) {
@@ -239,7 +238,7 @@ void DispatcherMultiple::transaction_ended(std::span<const AckedMessage> message
     for (auto& consumer : consumers_) {
       const auto pending = release(*consumer, position);
       if (!pending) continue;
-      if (!env_.redeliveries.insert(position, 1)) ++*env_.redeliveries.find(position);
+      env_.cursor.count_redelivery(position);
       queue_again(position, pending->slot);
       break;
     }

@@ -55,7 +55,7 @@ std::size_t PersistentSubscription::consumer_count() const {
 std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(
     const SubscribeRequest& request) {
   const DispatcherEnv env{
-      topic_,    ledger_, *cursor_, topic_.shard(),      gate_, config_, redeliveries_,
+      topic_,    ledger_, *cursor_, topic_.shard(),      gate_, config_, redeliveries(),
       counters_, name_,   durable_, transactions_.acks()};
   switch (request.type) {
     case SubscriptionType::Exclusive: return std::make_shared<DispatcherExclusive>(env);
@@ -200,9 +200,8 @@ Task<Status> PersistentSubscription::reset_to(Position position, AckSet remainin
   resetting_ = std::make_shared<Event>();
   disconnect(nullptr);
   Status status = co_await cursor_->reset(position);
-  if (status) {
-    redeliveries_.clear();
-    if (!remaining.empty() && config_.batch_index_ack) cursor_->ack_partly(position, remaining, 0);
+  if (status && !remaining.empty() && config_.batch_index_ack) {
+    cursor_->ack_partly(position, remaining, 0);
   }
   watch_later();
   auto over = std::exchange(resetting_, nullptr);

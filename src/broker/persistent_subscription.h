@@ -1,7 +1,7 @@
 // The subscription of a persistent topic: a ManagedCursor, the consumers that share it and the
 // dispatcher that hands entries out. The dispatcher is made for the type of the first consumer and
-// made anew when there are no more consumers, so the type may change then; redelivery counts and
-// counters live here and outlast it.
+// made anew when there are no more consumers, so the type may change then; the counters live here
+// and outlast it, redelivery counts are part of the cursor's durable state.
 //
 // Owned by the topic, used on its shard. The topic must await close() before it lets go of it
 // (reads may be in flight). While a seek runs (fenced by resetting_) consumers are let in only
@@ -82,7 +82,7 @@ class PersistentSubscription final : public Subscription,
   // Why nothing is delivered at this moment; None if nothing speaks against it.
   WaitReason why_waiting() const;
   const SubscriptionCounters& counters() const { return counters_; }
-  const RedeliveryCounts& redeliveries() const { return redeliveries_; }
+  const RedeliveryCounts& redeliveries() const { return cursor_->redeliveries(); }
 
  private:
   std::shared_ptr<Dispatcher> make_dispatcher(const SubscribeRequest& request);
@@ -110,7 +110,6 @@ class PersistentSubscription final : public Subscription,
   std::shared_ptr<Event> resetting_;  // set when the seek that runs is over
   AsyncMutex reset_mutex_;
   Gate gate_;
-  RedeliveryCounts redeliveries_;
   SubscriptionCounters counters_;
   SubscriptionTransactions transactions_;
   std::optional<asio::steady_timer> watch_timer_;

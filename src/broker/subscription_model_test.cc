@@ -261,7 +261,6 @@ class Model {
   Task<void> crash() {
     co_await s_.subscription->close(false);
     everybody_gone();
-    for (Item& item : items_) item.redeliveries = 0;
     s_.open();
   }
 

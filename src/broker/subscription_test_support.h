@@ -269,6 +269,11 @@ class TestCursor final : public ManagedCursor {
     const auto it = partly_.find(p);
     return it == partly_.end() ? nullptr : &it->second;
   }
+  const RedeliveryCounts& redeliveries() const override { return redeliveries_; }
+  void count_redelivery(Position p) override {
+    if (!ledger_.exists(p) || is_acked(p)) return;
+    if (!redeliveries_.insert(p, 1)) ++*redeliveries_.find(p);
+  }
   bool ack(Position p, std::uint32_t) override {
     if (!ledger_.exists(p) || is_acked(p)) return false;
     partly_.erase(p);
@@ -334,6 +339,7 @@ class TestCursor final : public ManagedCursor {
     mark_delete_ = ledger_.previous(p == Position::latest() ? p : ledger_.normalize(p));
     acked_.clear();
     partly_.clear();
+    redeliveries_.clear();
     co_return Status::ok();
   }
   Task<Status> flush() override { co_return Status::ok(); }
@@ -360,6 +366,7 @@ class TestCursor final : public ManagedCursor {
       acked_.erase(p);
     }
     std::erase_if(partly_, [this](const auto& item) { return is_acked(item.first); });
+    redeliveries_.erase_if([this](Position p, std::uint32_t) { return is_acked(p); });
   }
 
   TestLedger& ledger_;
@@ -367,6 +374,7 @@ class TestCursor final : public ManagedCursor {
   Position mark_delete_;
   std::set<Position> acked_;
   std::map<Position, AckSet> partly_;
+  RedeliveryCounts redeliveries_;
   std::map<std::string, std::string> properties_;
   std::map<std::string, std::int64_t> numbers_;
 };

@@ -109,6 +109,19 @@ void ChainCursor::ack_cumulative(Position position) {
   if (state_.ack_cumulative(position)) changed(before);
 }
 
+void ChainCursor::count_redelivery(Position position) {
+  const std::uint64_t not_kept = state_.redeliveries_not_kept();
+  if (state_.count_redelivery(position)) {
+    ++changes_;
+    chain_.cursor_changed(*this, false);
+  } else if (not_kept == 0 && state_.redeliveries_not_kept() > 0) {
+    GM_LOG_WARN(
+        "cursor {} of {}: {} entries have a redelivery count already, no more are counted until "
+        "some of them are acknowledged",
+        name_, chain_.name(), kMaxRedeliveryCounts);
+  }
+}
+
 void ChainCursor::touch() { last_active_ms_ = now_ms(); }
 
 void ChainCursor::set_position_properties(std::map<std::string, std::int64_t> properties) {

@@ -50,6 +50,8 @@ class ChainCursor final : public ManagedCursor, public std::enable_shared_from_t
   std::int64_t backlog_messages() const override { return state_.backlog_messages(); }
   std::int64_t backlog_bytes() const override { return state_.backlog_bytes(); }
   std::size_t acked_range_count() const override { return state_.acked_range_count(); }
+  const RedeliveryCounts& redeliveries() const override { return state_.redeliveries(); }
+  void count_redelivery(Position position) override;
   std::int64_t last_active_ms() const override { return last_active_ms_; }
   void touch() override;
 

@@ -241,6 +241,81 @@ TEST_F(ChainCursorTest, DeletedIsGoneWithItsLedger) {
   });
 }
 
+TEST_F(ChainCursorTest, RedeliveryCountsOutliveACrashAndACleanEnd) {
+  run([&]() -> Task<void> {
+    CO_ASSERT_OK(co_await open());
+    auto cursor = co_await cursor_s();
+    co_await append_and_settle(10);
+    const auto count_of = [&](EntryId entry) {
+      const auto* count = ledger->cursor("s")->redeliveries().find({0, entry});
+      return count == nullptr ? 0 : *count;
+    };
+    // A count alone is flushed by the timer.
+    cursor->count_redelivery({0, 4});
+    cursor->count_redelivery({0, 4});
+    cursor->count_redelivery({0, 7});
+    EXPECT_TRUE(static_cast<const ChainCursor&>(*cursor).dirty());
+    EXPECT_TRUE(co_await persisted(cursor));
+    cursor.reset();
+    CO_ASSERT_OK(co_await crash_and_open());
+    EXPECT_EQ(count_of(4), 2U);
+    EXPECT_EQ(count_of(7), 1U);
+    // What was counted in the last moment before a clean end is kept, too.
+    cursor = ledger->cursor("s");
+    cursor->count_redelivery({0, 4});
+    cursor->ack({0, 7}, 1);
+    cursor.reset();
+    CO_ASSERT_OK(co_await reopen());
+    EXPECT_EQ(count_of(4), 3U);
+    EXPECT_EQ(count_of(7), 0U);
+    EXPECT_EQ(key().cursorsledgerid(), -1);
+    // Seek forgets them durably.
+    cursor = ledger->cursor("s");
+    CO_ASSERT_OK(co_await cursor->reset({0, 0}));
+    cursor.reset();
+    CO_ASSERT_OK(co_await crash_and_open());
+    EXPECT_TRUE(ledger->cursor("s")->redeliveries().empty());
+    EXPECT_OK(co_await close());
+  });
+}
+
+TEST_F(ChainCursorTest, ManyRedeliveryCountsAreKeptInALedgerAndAcksGoOnWithoutOne) {
+  run([&]() -> Task<void> {
+    CO_ASSERT_OK(co_await open());
+    auto cursor = co_await cursor_s();
+    const int many = static_cast<int>(kMaxRedeliveriesInKey) + 1;
+    co_await append_and_settle(many);
+    for (EntryId entry = 0; entry < many; ++entry) cursor->count_redelivery({0, entry});
+    cursor.reset();
+    CO_ASSERT_OK(co_await reopen());
+    EXPECT_GE(key().cursorsledgerid(), 0);
+    cursor = ledger->cursor("s");
+    EXPECT_EQ(cursor->redeliveries().size(), kMaxRedeliveriesInKey + 1);
+    // Without a ledger they would not fit: the acknowledgement is what counts.
+    faults->decide = [](const std::string& op, const std::string&) -> std::optional<Fault> {
+      if (op == "create") return Fault{Status::DiskFull("full")};
+      return std::nullopt;
+    };
+    cursor->count_redelivery({0, 3});
+    cursor->ack_cumulative({0, 0});
+    cursor->count_redelivery({0, 3});
+    cursor->ack({0, 5}, 1);
+    for (int i = 0; i < 3; ++i) cursor->count_redelivery({0, 0});  // ignored
+    append("more");
+    co_await settled();
+    cursor->count_redelivery(sink.outcomes.back().position);
+    EXPECT_EQ(cursor->redeliveries().size(), kMaxRedeliveriesInKey);
+    cursor->count_redelivery({0, 9});
+    EXPECT_OK(co_await cursor->flush());
+    cursor.reset();
+    CO_ASSERT_OK(co_await crash_and_open());
+    EXPECT_TRUE(ledger->cursor("s")->is_acked({0, 5}));
+    EXPECT_EQ(ledger->cursor("s")->redeliveries().size(), kMaxRedeliveriesInKey);
+    EXPECT_EQ(*ledger->cursor("s")->redeliveries().find({0, 3}), 3U);
+    EXPECT_OK(co_await close());
+  });
+}
+
 TEST_F(ChainCursorTest, AcksWithoutACountSettleExactly) {
   run([&]() -> Task<void> {
     CO_ASSERT_OK(co_await open());

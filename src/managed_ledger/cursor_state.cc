@@ -119,6 +119,7 @@ bool CursorState::ack(Position position, std::uint32_t messages) {
 }
 
 void CursorState::add_acked(Position position) {
+  if (!redeliveries_.empty()) redeliveries_.erase(position);
   if (ledgers_.next(mark_delete_) != position) {
     acked_[position.ledger].insert(position.entry);
     ++acked_entries_;
@@ -216,6 +217,8 @@ bool CursorState::ack_cumulative(Position position) {
     partials_.erase(partials_.begin());
   }
 
+  redeliveries_.erase_through(position);
+
   const auto through_before = ledgers_.messages_through(mark_delete_);
   const auto through_now = ledgers_.messages_through(position);
   mark_delete_ = position;
@@ -233,9 +236,24 @@ bool CursorState::ack_cumulative(Position position) {
   return true;
 }
 
+bool CursorState::count_redelivery(Position position) {
+  if (std::uint32_t* count = redeliveries_.find(position)) {
+    if (*count == std::numeric_limits<std::uint32_t>::max()) return false;
+    ++*count;
+    return true;
+  }
+  if (!ledgers_.exists(position) || is_acked(position)) return false;
+  if (redeliveries_.size() >= kMaxRedeliveryCounts) {
+    ++redeliveries_not_kept_;
+    return false;
+  }
+  return redeliveries_.insert(position, 1);
+}
+
 void CursorState::reset(Position mark_delete) {
   acked_.clear();
   partials_.clear();
+  redeliveries_.clear();
   acked_entries_ = 0;
   mark_delete_ = mark_delete;
   if (const auto through = ledgers_.messages_through(mark_delete)) {
@@ -256,6 +274,7 @@ void CursorState::ledgers_dropped() {
   }
   while (!partials_.empty() && partials_.begin()->first.ledger < first.id)
     partials_.erase(partials_.begin());
+  redeliveries_.erase_through({first.id, -1});
   collapse();
 }
 
@@ -264,6 +283,7 @@ void CursorState::ledgers_dropped() {
 void CursorState::restore(Position mark_delete) {
   acked_.clear();
   partials_.clear();
+  redeliveries_.clear();
   acked_entries_ = 0;
   restore_clipped_ = false;
   mark_delete_ = mark_delete;
@@ -317,7 +337,13 @@ void CursorState::restore_partial(Position position, AckSet remaining) {
   partials_[position] = Partial{std::move(remaining), 0};
 }
 
+void CursorState::restore_redeliveries(Position position, std::uint32_t count) {
+  if (count == 0 || redeliveries_.size() >= kMaxRedeliveryCounts) return;
+  if (ledgers_.exists(position)) redeliveries_.insert(position, count);
+}
+
 void CursorState::restored(std::optional<std::int64_t> acked_messages) {
+  redeliveries_.erase_if([this](Position position, std::uint32_t) { return is_acked(position); });
   // A batch both acknowledged and listed as partly acknowledged is acknowledged.
   for (auto at = partials_.begin(); at != partials_.end();) {
     at = is_acked(at->first) ? partials_.erase(at) : std::next(at);
@@ -366,7 +392,7 @@ std::int64_t CursorState::backlog_bytes() const {
 }
 
 std::size_t CursorState::memory_bytes() const {
-  std::size_t bytes = sizeof *this;
+  std::size_t bytes = sizeof *this + redeliveries_.size() * sizeof(RedeliveryCounts::Item);
   for (const auto& [ledger, set] : acked_) bytes += sizeof set + 48 + set.memory_bytes();
   for (const auto& [position, partial] : partials_) {
     bytes += sizeof position + sizeof partial + 48 + partial.remaining.capacity() * 8;

@@ -1,5 +1,6 @@
 // What a cursor knows: the mark-delete position, the entries acknowledged beyond it, what is left
-// of partly acknowledged batches, and how many messages that is. Pure data, no I/O.
+// of partly acknowledged batches, how often entries were asked for again, and how many messages are
+// acknowledged. Pure data, no I/O.
 //
 // Entries are counted from the structure itself and always exact. Messages need to know how many an
 // entry carries. Each call below is exact at once if that follows from its arguments, from what is
@@ -50,6 +51,9 @@ class CursorState {
   const std::map<LedgerId, EntrySet>& acked() const { return acked_; }
   const std::map<Position, Partial>& partials() const { return partials_; }
   std::size_t acked_range_count() const;
+  const RedeliveryCounts& redeliveries() const { return redeliveries_; }
+  // How often count_redelivery() found no room for another entry.
+  std::uint64_t redeliveries_not_kept() const { return redeliveries_not_kept_; }
 
   // As in ManagedCursor. `messages` or `batch_size` 0: not known. All return whether something
   // changed.
@@ -57,6 +61,7 @@ class CursorState {
   bool ack_partly(Position position, std::span<const std::uint64_t> remaining,
                   std::uint32_t batch_size, std::uint32_t* newly_acked, bool* completed);
   bool ack_cumulative(Position position);
+  bool count_redelivery(Position position);
   // Everything through `mark_delete` is acknowledged and nothing beyond.
   void reset(Position mark_delete);
   // The list has dropped ledgers at its front.
@@ -70,6 +75,7 @@ class CursorState {
   // From `first` through `last` in a later ledger, with all ledgers between.
   void restore_span(Position first, Position last);
   void restore_partial(Position position, AckSet remaining);
+  void restore_redeliveries(Position position, std::uint32_t count);
   void restored(std::optional<std::int64_t> acked_messages);
   // Messages acknowledged in the mark-delete position's ledger and later ones; empty while not
   // exact.
@@ -119,6 +125,8 @@ class CursorState {
   Position mark_delete_;
   std::map<LedgerId, EntrySet> acked_;  // beyond mark_delete_, never empty sets
   std::map<Position, Partial> partials_;
+  RedeliveryCounts redeliveries_;
+  std::uint64_t redeliveries_not_kept_ = 0;
   std::int64_t acked_entries_ = 0;  // in acked_
   // Messages acknowledged, from the list's origin (what lies before its first ledger counts as
   // acknowledged).

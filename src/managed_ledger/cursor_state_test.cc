@@ -46,6 +46,62 @@ TEST(CursorState, AcksOutOfOrderCollapseIntoMarkDelete) {
   EXPECT_FALSE(state.ack({2, 0}, 10));
 }
 
+TEST(CursorState, RedeliveryCountsGoWithTheAcknowledgement) {
+  LedgerList list = two_ledgers();
+  CursorState state(list);
+  const auto count_of = [&](Position position) {
+    const std::uint32_t* count = state.redeliveries().find(position);
+    return count == nullptr ? 0 : *count;
+  };
+  for (const Position position : {Position{1, 0}, {1, 2}, {4, 1}, {4, 2}}) {
+    EXPECT_TRUE(state.count_redelivery(position));
+    EXPECT_TRUE(state.count_redelivery(position));
+  }
+  EXPECT_FALSE(state.count_redelivery({4, 3}));  // not there yet
+  EXPECT_FALSE(state.count_redelivery({2, 0}));
+  EXPECT_EQ(count_of({1, 2}), 2U);
+  // Part of a batch: the entry is asked for again all the same.
+  bool completed = false;
+  const std::uint64_t one[] = {1};
+  EXPECT_TRUE(state.ack_partly({1, 2}, one, 10, nullptr, &completed));
+  EXPECT_EQ(count_of({1, 2}), 2U);
+  EXPECT_TRUE(state.ack_partly({1, 2}, {}, 10, nullptr, &completed));
+  EXPECT_EQ(count_of({1, 2}), 0U);
+  EXPECT_FALSE(state.count_redelivery({1, 2}));
+  EXPECT_TRUE(state.ack({4, 2}, 10));
+  EXPECT_EQ(state.redeliveries().size(), 2U);
+  EXPECT_TRUE(state.ack_cumulative({4, 0}));
+  EXPECT_EQ(state.redeliveries().size(), 1U);
+  EXPECT_EQ(count_of({4, 1}), 2U);
+  state.reset({1, 0});
+  EXPECT_TRUE(state.redeliveries().empty());
+  EXPECT_TRUE(state.count_redelivery({1, 1}));
+  EXPECT_TRUE(state.count_redelivery({4, 1}));
+  list.drop_before(4);
+  state.ledgers_dropped();
+  EXPECT_EQ(state.redeliveries().size(), 1U);
+  EXPECT_EQ(count_of({4, 1}), 1U);
+}
+
+TEST(CursorState, BeyondTheBoundTheLowestRedeliveryCountsAreNotKept) {
+  LedgerList list;
+  const auto entries = static_cast<EntryId>(kMaxRedeliveryCounts) + 2;
+  list.push_back({.id = 1, .entries = entries, .messages = entries, .messages_per_entry = 1});
+  CursorState state(list);
+  for (EntryId entry = 0; entry < entries - 2; ++entry) {
+    ASSERT_TRUE(state.count_redelivery({1, entry}));
+  }
+  EXPECT_EQ(state.redeliveries_not_kept(), 0U);
+  EXPECT_FALSE(state.count_redelivery({1, entries - 1}));
+  EXPECT_EQ(state.redeliveries_not_kept(), 1U);
+  EXPECT_TRUE(state.count_redelivery({1, 77}));  // the others go on
+  EXPECT_EQ(*state.redeliveries().find({1, 77}), 2U);
+  EXPECT_TRUE(state.ack({1, 5}, 1));
+  EXPECT_TRUE(state.count_redelivery({1, entries - 1}));
+  EXPECT_EQ(state.redeliveries().size(), kMaxRedeliveryCounts);
+  EXPECT_LE(state.memory_bytes(), kMaxRedeliveryCounts * 24 + 4096);
+}
+
 TEST(CursorState, BatchAcksMergeByAndAndCountOnce) {
   const LedgerList list = two_ledgers();
   CursorState state(list);

@@ -19,7 +19,7 @@ constexpr std::int64_t kMinStates = 16;
 constexpr std::size_t kMaxHolesInKey = 1000;
 constexpr LedgerId kInKey = -1;
 
-bool fits_in_key(const CursorState& state) {
+bool acks_fit_in_key(const CursorState& state) {
   return state.acked_range_count() + state.partials().size() <= kMaxHolesInKey;
 }
 
@@ -135,7 +135,8 @@ Task<Status> CursorStore::write(const CursorState& state,
   pulsar::ml::ManagedCursorInfo snapshot = info_;
   snapshot.set_lastactive(last_active_ms);
   put_state(state, position_properties, false, &snapshot);
-  const bool small = fits_in_key(state);
+  // Without a ledger acknowledgements must go on, if need be without the redelivery counts.
+  const bool small = acks_fit_in_key(state);
   pulsar::ml::ManagedCursorInfo whole;
   if (small) {
     whole = snapshot;
@@ -218,7 +219,7 @@ Task<Status> CursorStore::close(const CursorState& state,
                                 bool changed) {
   const bool in_key = ledger_id() == kInKey;
   if (in_key && !changed && last_active_ms == info_.lastactive()) co_return Status::ok();
-  if (fits_in_key(state)) {
+  if (acks_fit_in_key(state) && state.redeliveries().size() <= kMaxRedeliveriesInKey) {
     pulsar::ml::ManagedCursorInfo whole = info_;
     whole.set_lastactive(last_active_ms);
     put_state(state, position_properties, true, &whole);

@@ -1,11 +1,11 @@
 // A cursor: how far one subscription has acknowledged a managed ledger.
 //
 // State = mark-delete position (everything up to and including it is acknowledged), the ranges
-// acknowledged beyond it, and for partly acknowledged batches a bit set of what is left. Everything
-// else (backlog, next position to deliver) is derived from it. Acknowledgements act in memory at
-// once and are persisted within the flush interval; a crash may bring back what was acknowledged in
-// the last interval, nothing older. Where a reader stands is the dispatcher's business, not the
-// cursor's.
+// acknowledged beyond it, for partly acknowledged batches a bit set of what is left, and how often
+// entries were asked for again. Everything else (backlog, next position to deliver) is derived from
+// it. Acknowledgements and counts act in memory at once and are persisted within the flush
+// interval; a crash may bring back what was acknowledged in the last interval, nothing older. Where
+// a reader stands is the dispatcher's business, not the cursor's.
 //
 // Owned by its ManagedLedger (shared with the subscription), used on the ledger's shard only.
 #pragma once
@@ -18,6 +18,7 @@
 
 #include "base/position.h"
 #include "base/status.h"
+#include "managed_ledger/position_map.h"
 #include "runtime/task.h"
 
 namespace geminga {
@@ -25,6 +26,13 @@ namespace geminga {
 // Bit i = message i of a batch, 64 a word, lowest bit first; 1 = NOT yet acknowledged. Missing
 // words are zero. (The form of MessageIdData.ack_set and of stored cursors.)
 using AckSet = std::vector<std::uint64_t>;
+
+// How often each entry was asked for again.
+using RedeliveryCounts = PositionMap<std::uint32_t>;
+// So many entries of a cursor have a count (24 bytes each in memory). Beyond it the lowest counts
+// are the ones not kept: an entry asked for again for the first time is not counted until one of
+// the others is acknowledged.
+constexpr std::size_t kMaxRedeliveryCounts = 100'000;
 
 class ManagedCursor {
  public:
@@ -56,6 +64,12 @@ class ManagedCursor {
                           std::uint32_t batch_size, std::uint32_t* newly_acked = nullptr) = 0;
   // Everything up to and including `position`; positions beyond the last entry are cut to it.
   virtual void ack_cumulative(Position position) = 0;
+
+  // Counts of entries that are not wholly acknowledged; an entry without one was not asked for
+  // again. They go with the acknowledgement, and all with reset().
+  virtual const RedeliveryCounts& redeliveries() const = 0;
+  // One more for this entry. Ignored if it is acknowledged or does not exist.
+  virtual void count_redelivery(Position position) = 0;
 
   // Not yet acknowledged: entries (Pulsar's msgBacklog counts these), messages, payload bytes
   // (estimate). O(1), from memory. Entries are exact always. Messages are exact at once after ack()

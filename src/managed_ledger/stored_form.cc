@@ -44,6 +44,36 @@ void put_ranges(const CursorState& state, Info* info) {
 }
 
 template <typename Info>
+void put_redeliveries(const CursorState& state, Info* info) {
+  pulsar::ml::RedeliveryCounts* list = nullptr;
+  EntryId before = -1;
+  state.redeliveries().for_each([&](Position position, std::uint32_t count) {
+    if (list == nullptr || list->ledgerid() != position.ledger) {
+      list = info->add_gemingaredeliveries();
+      list->set_ledgerid(position.ledger);
+      before = -1;
+    }
+    list->add_steps(static_cast<std::uint64_t>(position.entry - before));
+    list->add_counts(count);
+    before = position.entry;
+  });
+}
+
+template <typename Info>
+void load_redeliveries(const Info& info, CursorState& state) {
+  for (const auto& list : info.gemingaredeliveries()) {
+    EntryId entry = -1;
+    for (int i = 0; i < list.steps_size() && i < list.counts_size(); ++i) {
+      const std::uint64_t step = list.steps(i);
+      constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<EntryId>::max() / 2);
+      if (step > kMost || static_cast<std::uint64_t>(entry + 1) > kMost) break;
+      entry += static_cast<EntryId>(step);
+      state.restore_redeliveries({list.ledgerid(), entry}, list.counts(i));
+    }
+  }
+}
+
+template <typename Info>
 bool put_batches(const CursorState& state, std::int64_t limit, Info* info) {
   for (const auto& [position, partial] : state.partials()) {
     if (limit-- <= 0) return false;
@@ -170,6 +200,7 @@ std::string encode_position_info(const CursorState& state, const PositionPropert
     *complete = false;
   }
   put_properties(properties, info);
+  put_redeliveries(state, info);
   if (!put_batches(state, limits.max_batch_indexes, info)) *complete = false;
   // The number stands for the whole state; beside a part of it it would be wrong.
   if (const auto acked = state.stored_acked_messages(); acked && *complete) {
@@ -190,6 +221,7 @@ Status decode_position_info(std::string_view bytes, CursorState& state,
   load_bit_sets(*info, state);
   load_acks(*info, state);
   load_properties(*info, properties);
+  load_redeliveries(*info, state);
   state.restored(acked_messages(*info));
   return Status::ok();
 }
@@ -202,10 +234,12 @@ void put_state(const CursorState& state, const PositionProperties& properties, b
   info->clear_batchedentrydeletionindexinfo();
   info->clear_properties();
   info->clear_gemingaackedmessages();
+  info->clear_gemingaredeliveries();
   put_properties(properties, info);
   if (!with_acks) return;
   put_ranges(state, info);
   put_batches(state, std::numeric_limits<std::int64_t>::max(), info);
+  if (state.redeliveries().size() <= kMaxRedeliveriesInKey) put_redeliveries(state, info);
   if (const auto acked = state.stored_acked_messages()) info->set_gemingaackedmessages(*acked);
 }
 
@@ -214,6 +248,7 @@ void load_state(const pulsar::ml::ManagedCursorInfo& info, CursorState& state,
   state.restore({info.markdeleteledgerid(), info.markdeleteentryid()});
   load_acks(info, state);
   load_properties(info, properties);
+  load_redeliveries(info, state);
   state.restored(acked_messages(info));
 }
 

@@ -42,7 +42,9 @@ Status decode_position_info(std::string_view bytes, CursorState& state,
                             PositionProperties& properties);
 
 // The same state inside the cursor's key. `with_acks` false: the mark-delete position only (a
-// snapshot, while the state is in a cursor ledger).
+// snapshot, while the state is in a cursor ledger). More than so many redelivery counts are left
+// out of a key.
+constexpr std::size_t kMaxRedeliveriesInKey = 1000;
 void put_state(const CursorState& state, const PositionProperties& properties, bool with_acks,
                pulsar::ml::ManagedCursorInfo* info);
 void load_state(const pulsar::ml::ManagedCursorInfo& info, CursorState& state,

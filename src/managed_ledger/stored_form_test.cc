@@ -8,6 +8,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <map>
+
 #include "base/endian.h"
 
 namespace geminga {
@@ -88,6 +90,67 @@ TEST(StoredForm, ANewCursorAndASnapshotArePulsarsBytes) {
   info.set_cursorsledgerid(33);
   put_state(state31, {}, false, &info);
   EXPECT_EQ(to_hex(info.SerializeAsString()), "0821101f18ffffffffffffffffff013005");
+}
+
+TEST(StoredForm, RedeliveryCountsAreOursAndComeBack) {
+  LedgerList list = ledger_38();
+  for (int i = 0; i < 3; ++i) list.entry_added(10, 1);
+  CursorState state(list);
+  for (const Position position : {Position{38, 3}, {38, 4}, {38, 4}, {38, 19}, {40, 2}}) {
+    ASSERT_TRUE(state.count_redelivery(position));
+  }
+  const auto check = [&](const CursorState& loaded) {
+    EXPECT_EQ(loaded.redeliveries().size(), 4U);
+    for (const auto& [position, count] : std::map<Position, std::uint32_t>{
+             {{38, 3}, 1}, {{38, 4}, 2}, {{38, 19}, 1}, {{40, 2}, 1}}) {
+      const std::uint32_t* found = loaded.redeliveries().find(position);
+      ASSERT_NE(found, nullptr) << position.to_string();
+      EXPECT_EQ(*found, count);
+    }
+  };
+  bool complete = false;
+  const std::string bytes = encode_position_info(state, {}, {}, &complete);
+  EXPECT_TRUE(complete);
+  // Field 1002, by ledger: how far each entry is behind the one before, and the counts.
+  EXPECT_NE(bytes.find(from_hex("d23e0c08261203"
+                                "04010f"
+                                "1a03"
+                                "010201")),
+            std::string::npos)
+      << to_hex(bytes);
+  EXPECT_NE(bytes.find(from_hex("d23e08"
+                                "0828"
+                                "120103"
+                                "1a0101")),
+            std::string::npos)
+      << to_hex(bytes);
+  PositionProperties properties;
+  CursorState from_ledger(list);
+  ASSERT_TRUE(decode_position_info(bytes, from_ledger, properties).is_ok());
+  check(from_ledger);
+  ManagedCursorInfo info;
+  put_state(state, {}, true, &info);
+  CursorState from_key(list);
+  load_state(info, from_key, properties);
+  check(from_key);
+  put_state(state, {}, false, &info);  // a snapshot has none
+  EXPECT_EQ(info.gemingaredeliveries_size(), 0);
+
+  // What is damaged or gone is left out.
+  PositionInfo odd;
+  odd.set_ledgerid(38);
+  odd.set_entryid(3);
+  auto* counts = odd.add_gemingaredeliveries();
+  counts->set_ledgerid(38);
+  for (const std::uint64_t step : {4U, 1U, 1U, 100U}) counts->add_steps(step);  // 3, 4, 5, 105
+  for (const std::uint32_t count : {7U, 0U, 9U}) counts->add_counts(count);
+  odd.add_gemingaredeliveries()->set_ledgerid(39);
+  odd.mutable_gemingaredeliveries(1)->add_steps(~0ULL);
+  odd.mutable_gemingaredeliveries(1)->add_counts(1);
+  CursorState loaded(list);
+  ASSERT_TRUE(decode_position_info(odd.SerializeAsString(), loaded, properties).is_ok());
+  EXPECT_EQ(loaded.redeliveries().size(), 1U);
+  EXPECT_EQ(*loaded.redeliveries().find({38, 5}), 9U);
 }
 
 TEST(StoredForm, RangesArePulsarsBytes) {

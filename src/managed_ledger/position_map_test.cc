@@ -1,4 +1,4 @@
-#include "broker/position_map.h"
+#include "managed_ledger/position_map.h"
 
 #include <gtest/gtest.h>
 
@@ -43,9 +43,12 @@ TEST(PositionMap, AgreesWithAMapOverRandomChanges) {
         break;
       }
       default:
-        if (random() % 500 == 0) {
+        if (const auto dice = random() % 1000; dice == 0) {
           map.erase_if([&](Position q, int) { return q <= p; });
           std::erase_if(model, [&](const auto& item) { return item.first <= p; });
+        } else if (dice == 1) {
+          map.erase_through(p);
+          model.erase(model.begin(), model.upper_bound(p));
         }
     }
     ASSERT_EQ(map.size(), model.size());

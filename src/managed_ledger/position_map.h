@@ -1,5 +1,5 @@
-// An ordered map from Position to a small value, for what a subscription must remember of single
-// entries: pending acknowledgements, entries to send again, redelivery counts.
+// An ordered map from Position to a small value, for what a cursor or a subscription must remember
+// of single entries: redelivery counts, pending acknowledgements, entries to send again.
 //
 // Sorted items in chunks of at most kChunk, so that an item costs its own size and little more,
 // appending (the usual case: positions rise) is cheap, and inserting or erasing in the middle moves
@@ -108,6 +108,22 @@ class PositionMap {
     for (const Chunk& chunk : chunks_) {
       for (const Item& item : chunk) f(item.position, item.value);
     }
+  }
+
+  // Drops all items at or before `last`.
+  void erase_through(Position last) {
+    std::size_t gone = 0;
+    while (gone < chunks_.size() && !chunks_[gone].empty() &&
+           chunks_[gone].back().position <= last) {
+      size_ -= chunks_[gone++].size();
+    }
+    chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(gone));
+    if (empty()) return;
+    Chunk& first = chunks_.front();
+    const auto end = std::partition_point(first.begin(), first.end(),
+                                          [&](const Item& item) { return item.position <= last; });
+    size_ -= static_cast<std::size_t>(end - first.begin());
+    first.erase(first.begin(), end);
   }
 
   // Drops every item for which `drop(position, value)` is true.

@@ -14,6 +14,7 @@
 namespace geminga {
 
 namespace {
+constexpr char kReplicated[] = "pulsar.replicated.subscription";  // as Pulsar marks its cursors
 
 // A non-durable subscription whose consumers a seek has disconnected may wait so long for them to
 // come back.
@@ -309,6 +310,17 @@ void PersistentSubscription::limit_unacked(std::int64_t per_consumer,
   entries_available();  // there may be room now
 }
 
+void PersistentSubscription::set_replicated(bool on) {
+  auto numbers = cursor_->position_properties();
+  if (on == numbers.contains(kReplicated)) return;
+  if (on) {
+    numbers[kReplicated] = 1;
+  } else {
+    numbers.erase(kReplicated);
+  }
+  cursor_->set_position_properties(std::move(numbers));
+}
+
 void PersistentSubscription::entries_available() {
   if (!dispatcher_) return;
   dispatcher_->entries_available();
@@ -357,6 +369,7 @@ SubscriptionStats PersistentSubscription::stats() const {
   stats.name = name_;
   stats.type = type_;
   stats.durable = durable_;
+  stats.replicated = cursor_->position_properties().contains(kReplicated);
   stats.msg_rate_out = counters_.messages_out.rate();
   stats.msg_throughput_out = counters_.bytes_out.rate();
   stats.msg_rate_redeliver = counters_.redelivered.rate();

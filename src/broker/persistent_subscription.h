@@ -73,6 +73,7 @@ class PersistentSubscription final : public Subscription,
   Task<Status> skip(std::int64_t messages) override;
   Task<Status> expire(std::int64_t older_than_seconds) override;
   void limit_unacked(std::int64_t per_consumer, std::int64_t per_subscription) override;
+  void set_replicated(bool on) override;
   void entries_available() override;
 
   SubscriptionStats stats() const override;

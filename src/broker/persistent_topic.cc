@@ -378,6 +378,7 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
   GM_CO_RETURN_IF_ERROR(room_for_consumer(request.type));
   const std::int64_t rollback = request.start_message_rollback_seconds;
+  const bool replicated = request.replicate_state && request.durable;
   Subscribed subscribed;
   GM_CO_ASSIGN_OR_RETURN(subscribed.subscription, co_await find_or_create(request));
   const std::int64_t most = settings_.max_consumers_per_subscription;
@@ -394,6 +395,7 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
     subscribed.subscription->remove_consumer(subscribed.consumer);
     co_return not_available();
   }
+  if (replicated) subscribed.subscription->set_replicated(true);
   co_return subscribed;
 }
 

@@ -31,7 +31,7 @@ const BacklogQuota* PersistentTopic::exceeded_quota() const {
   const BacklogQuota& size = settings_.backlog_size;
   if (size.limit >= 0 && backlog_bytes() >= size.limit && backlog_bytes() > 0) return &size;
   const BacklogQuota& age = settings_.backlog_age;
-  if (age.limit >= 0 && oldest_backlog_ms_ != 0 &&
+  if (age.limit > 0 && oldest_backlog_ms_ != 0 &&
       now_ms() - oldest_backlog_ms_ > age.limit * 1000) {
     return &age;
   }
@@ -95,7 +95,7 @@ Task<void> PersistentTopic::evict_backlog() {
       const auto skip = static_cast<std::int64_t>(static_cast<double>(entries) * share) + 1;
       status = co_await subscription->skip(skip);
     }
-    if (status.is_ok() && age.limit >= 0 && age.policy == QuotaPolicy::Evict) {
+    if (status.is_ok() && age.limit > 0 && age.policy == QuotaPolicy::Evict) {
       status = co_await subscription->expire(age.limit);
     }
     if (!status) {

@@ -189,6 +189,9 @@ class Subscription {
     (void)per_subscription;
   }
 
+  // Whether its state is to be copied to other clusters; kept with the cursor.
+  virtual void set_replicated(bool) {}
+
   // New entries are durable (called once a turn, not per entry), or the topic was terminated.
   virtual void entries_available() = 0;
 

@@ -17,7 +17,7 @@ enum class QuotaPolicy : std::uint8_t {
   Evict       // the oldest messages are taken from the subscriptions that lag most
 };
 struct BacklogQuota {
-  std::int64_t limit = -1;  // bytes, or seconds; negative: none
+  std::int64_t limit = -1;  // bytes (negative: none), or seconds (0 and less: none)
   QuotaPolicy policy = QuotaPolicy::Hold;
 };
 

@@ -128,6 +128,16 @@ class Go(Scripted):
         return " ".join(told[:3])[:300]
 
 
+class GoTuned(Go):
+    """Its tests that want other settings (the suite's class `tuned`)."""
+    name = "go-tuned"
+    config = dict(COMMON, subscriptionKeySharedUseConsistentHashing="false", maxMessageSize="1048576",
+                  backlogQuotaCheckIntervalInSeconds="5")
+
+    def tests(self):
+        return {row[0]: float(row[2]) for row in tsv(SUITES / self.listing) if row[1] == "tuned"}
+
+
 class Rust(Scripted):
     name, script, listing, tools = "rust", "rust-suite.sh", "rust-suite.tsv", ("cargo", "protoc")
 
@@ -208,6 +218,24 @@ class JavaSuite(Suite):
         return found
 
 
+class SpringSmoke(JavaSmoke):
+    """A Spring Boot application."""
+    name = "spring-smoke"
+
+    def tests(self):
+        return {row[0]: float(row[1]) for row in tsv(HERE / "spring-smoke.tsv")}
+
+    def prepare(self, log):
+        return shell(["mvn", "-q", "-B", "test-compile", "surefire:help"], log, 3600, cwd=self.copy()) == 0
+
+    def run(self, ids, work):
+        folder = work / "project"
+        shutil.copytree(WORK / self.name, folder, dirs_exist_ok=True)
+        shutil.rmtree(folder / "target" / "surefire-reports", ignore_errors=True)
+        shell(["mvn", "-B", "-Dstyle.color=never", "test"], work / "output.txt", 1800, cwd=folder)
+        return self.reports(folder / "target" / "surefire-reports")
+
+
 class NodeSmoke(Suite):
     name, tools = "node-smoke", ("node", "npm")
 
@@ -234,4 +262,4 @@ class NodeSmoke(Suite):
         return {i: r for i, r in found.items() if i in ids} if ids else found
 
 
-SUITES_BY_NAME = {s.name: s for s in (Go(), Rust(), JavaSmoke(), JavaSuite(), NodeSmoke())}
+SUITES_BY_NAME = {s.name: s for s in (Go(), GoTuned(), Rust(), JavaSmoke(), JavaSuite(), SpringSmoke(), NodeSmoke())}

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
+#include <charconv>
 #include <optional>
 #include <span>
 
@@ -35,7 +36,20 @@ std::optional<std::int64_t> as_integer(const json::value& value) {
   return std::nullopt;
 }
 
-std::optional<json::value> convert(const json::value& value, FieldType type) {
+// Numbers and booleans may stand in quotes: the real API takes them.
+std::optional<json::value> unquoted(const json::value& value) {
+  if (!value.is_string()) return std::nullopt;
+  const std::string_view text(value.get_string());
+  if (text == "true" || text == "false") return json::value(text == "true");
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return json::value(number);
+}
+
+std::optional<json::value> convert(const json::value& given, FieldType type) {
+  const auto plain = type == FieldType::Text ? std::nullopt : unquoted(given);
+  const json::value& value = plain ? *plain : given;
   switch (type) {
     case FieldType::Integer:
       if (const auto number = as_integer(value)) return json::value(*number);

@@ -235,9 +235,8 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
       context.persistent && form == Form::Single ? stats.oldest_backlog_seconds : 0;
   out["publishRateLimitedTimes"] = 0;
   out["earliestMsgPublishTimeInBacklogs"] = earliest;
-  for (const char* counter :
-       {"offloadedStorageSize", "lastOffloadLedgerId", "lastOffloadSuccessTimeStamp",
-        "lastOffloadFailureTimeStamp"}) {
+  for (const char* counter : {"offloadedStorageSize", "lastOffloadLedgerId",
+                              "lastOffloadSuccessTimeStamp", "lastOffloadFailureTimeStamp"}) {
     out[counter] = 0;
   }
   out["ongoingTxnCount"] = stats.ongoing_txns;

@@ -363,6 +363,23 @@ Answer replicated(Admin& admin, HttpRequest& request) {
   co_return json_answer(out);
 }
 
+Answer set_replicated(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Refused);
+  if (body.refusal) co_return std::move(*body.refusal);
+  if (!body.value.is_bool()) co_return refusal_of(Status::Protocol("the body is true or false"));
+  const bool on = body.value.get_bool();
+  SubscriptionWork work = [on](std::shared_ptr<Topic>,
+                               std::shared_ptr<Subscription> subscription) -> Answer {
+    if (subscription->cursor() == nullptr)
+      co_return Status::NotAllowed("a non-persistent subscription cannot be replicated");
+    subscription->set_replicated(on);
+    Status kept = co_await subscription->cursor()->flush();
+    if (!kept) co_return kept;
+    co_return no_content();
+  };
+  co_return co_await with_subscription(admin, request, std::move(work));
+}
+
 json::object explanation_json(const std::string& topic, const std::string& subscription,
                               const Explanation& why) {
   json::object out;
@@ -442,6 +459,8 @@ constexpr AdminRoute kRoutes[] = {
      set_properties},
     {HttpMethod::Get, GM_SUB "/replicatedSubscriptionStatus",
      "Whether a subscription is replicated", replicated},
+    {HttpMethod::Post, GM_SUB "/replicatedSubscriptionStatus",
+     "Say whether a subscription is to be replicated", set_replicated},
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ class PersistentSubscription final : public Subscription,
   Task<Status> end_transaction(TxnId txn, bool commit) override;
   std::vector<TxnId> open_transactions() const override { return transactions_.acks().open(); }
   Task<Status> remove_transactions() override { return transactions_.remove(); }
+  const SubscriptionTransactions& transactions() const { return transactions_; }
 
   Task<Status> seek(Position position, AckSet remaining) override;
   Task<Status> seek_to_time(std::int64_t time_ms) override;

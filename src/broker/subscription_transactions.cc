@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "TransactionPendingAck.pb.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 namespace geminga {
@@ -51,6 +52,7 @@ void SubscriptionTransactions::apply(const AckedMessage& message, bool cumulativ
 }
 
 Task<Status> SubscriptionTransactions::open_log(bool create_if_missing) {
+  recover_start_ms_ = now_ms();
   auto opened = co_await InternalLog::open(env_.ledger, env_.log_name, std::string(kCursor),
                                            env_.config, create_if_missing);
   if (!opened) co_return opened.status();
@@ -63,6 +65,7 @@ Task<Status> SubscriptionTransactions::open_log(bool create_if_missing) {
     co_return replayed.with_context(env_.log_name);
   }
   log_ = std::move(log);
+  recover_end_ms_ = now_ms();
   co_return Status::ok();
 }
 

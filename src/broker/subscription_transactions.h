@@ -44,6 +44,9 @@ class SubscriptionTransactions {
       : env_(std::move(env)), cursor_(cursor) {}
 
   const TransactionAcks& acks() const { return acks_; }
+  bool ready() const { return log_ != nullptr && failure_.is_ok(); }
+  std::int64_t recover_start_ms() const { return recover_start_ms_; }
+  std::int64_t recover_end_ms() const { return recover_end_ms_; }
 
   // Reads the log, if there is one.
   Task<Status> recover();
@@ -84,6 +87,8 @@ class SubscriptionTransactions {
   std::map<TxnId, Position> needed_behind_;
   int ended_since_checkpoint_ = 0;
   bool checkpointing_ = false;
+  std::int64_t recover_start_ms_ = 0;
+  std::int64_t recover_end_ms_ = 0;
 };
 
 }  // namespace geminga

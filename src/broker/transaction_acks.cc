@@ -171,6 +171,22 @@ void TransactionAcks::take_back(const TxnId& txn, const AckRequest& request) {
   if (open.positions.empty() && !open.cumulative) open_.erase(at);
 }
 
+std::optional<Position> TransactionAcks::cumulative_of(const TxnId& txn) const {
+  const auto at = open_.find(txn);
+  if (at == open_.end() || !at->second.cumulative) return std::nullopt;
+  return at->second.cumulative->position;
+}
+
+bool TransactionAcks::is_pending(Position position, std::int32_t batch_index) const {
+  const auto at = pending_.find(position);
+  if (at == pending_.end()) return false;
+  if (batch_index < 0) return true;
+  const auto index = static_cast<std::size_t>(batch_index);
+  return std::any_of(at->second.begin(), at->second.end(), [index](const Part& part) {
+    return part.remaining.empty() || (word_of(part.remaining, index / 64) >> (index % 64) & 1) == 0;
+  });
+}
+
 std::optional<TransactionAcks::Ended> TransactionAcks::take(const TxnId& txn) {
   auto node = open_.extract(txn);
   if (node.empty()) return std::nullopt;

@@ -26,6 +26,10 @@ class TransactionAcks {
   std::size_t transactions() const { return open_.size(); }
   std::vector<TxnId> open() const;
   bool contains(const TxnId& txn) const { return open_.contains(txn); }
+  // Up to where the transaction has acknowledged cumulatively.
+  std::optional<Position> cumulative_of(const TxnId& txn) const;
+  // Has an open transaction acknowledged it, or message `batch_index` of it (-1: any)?
+  bool is_pending(Position position, std::int32_t batch_index) const;
 
   // All or nothing. TransactionConflict: acknowledged already, or by another open transaction.
   Status acknowledge(const TxnId& txn, const AckRequest& request, const ManagedCursor& cursor);

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "PulsarMarkers.pb.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "wire/message_metadata.h"
 
@@ -51,8 +52,10 @@ Task<Result<std::unique_ptr<TransactionBuffer>>> TransactionBuffer::open(Managed
                                             std::map<std::string, std::string>());
   if (!cursor) co_return cursor.status();
   std::unique_ptr<TransactionBuffer> made(new TransactionBuffer(ledger, std::move(*cursor)));
+  made->recover_start_ms_ = now_ms();
   made->restore();
   GM_CO_RETURN_IF_ERROR(co_await made->replay());
+  made->recover_end_ms_ = now_ms();
   co_return made;
 }
 
@@ -219,6 +222,7 @@ void TransactionBuffer::forget_trimmed() {
 
 void TransactionBuffer::snapshot() {
   since_snapshot_ = 0;
+  last_snapshot_ms_ = now_ms();
   forget_trimmed();
   std::vector<std::pair<TxnId, Position>> aborted(aborted_.begin(), aborted_.end());
   std::vector<std::pair<TxnId, Position>> open;

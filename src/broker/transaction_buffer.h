@@ -86,6 +86,14 @@ class TransactionBuffer {
   Task<Status> flush() { return cursor_->flush(); }
   bool snapshot_due() const { return since_snapshot_ > 0; }
 
+  std::int64_t recover_start_ms() const { return recover_start_ms_; }
+  std::int64_t recover_end_ms() const { return recover_end_ms_; }
+  std::int64_t last_snapshot_ms() const { return last_snapshot_ms_; }
+  const std::map<std::uint64_t, std::int64_t>& low_watermarks() const { return low_watermarks_; }
+  // Of the last entry that nothing holds back.
+  Position last_readable() const {
+    return firsts_.empty() ? last_ : ledger_.previous(*firsts_.begin());
+  }
   std::size_t open_count() const { return open_.size(); }
   std::size_t aborted_count() const { return aborted_.size(); }
   std::int64_t committed_total() const { return committed_total_; }
@@ -118,6 +126,9 @@ class TransactionBuffer {
   std::int64_t since_snapshot_ = 0;
   std::int64_t committed_total_ = 0;
   std::int64_t aborted_total_ = 0;
+  std::int64_t recover_start_ms_ = 0;
+  std::int64_t recover_end_ms_ = 0;
+  std::int64_t last_snapshot_ms_ = 0;
 };
 
 }  // namespace geminga

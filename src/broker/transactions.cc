@@ -228,6 +228,17 @@ Task<Result<std::vector<TransactionCoordinator::Info>>> Transactions::slow(
   co_return co_await with(coordinator, std::move(use));
 }
 
+Task<Status> Transactions::scale(std::int32_t coordinators) {
+  const auto count = co_await coordinator_count();
+  if (!count) co_return count.status();
+  if (coordinators <= *count) {
+    co_return Status::PreconditionFailed(
+        "Number of transaction coordinators should be more than the current number of transaction "
+        "coordinator");
+  }
+  co_return co_await broker_.namespaces().grow_partitioned(topic_of_clients(), coordinators);
+}
+
 // --- participants ---
 
 template <typename F>

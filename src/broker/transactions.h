@@ -51,6 +51,9 @@ class Transactions final : private TransactionParticipants {
   Task<Result<std::vector<TransactionCoordinator::Info>>> slow(std::uint64_t coordinator,
                                                                std::int64_t open_ms);
 
+  // More coordinators. PreconditionFailed unless there are more than now.
+  Task<Status> scale(std::int32_t coordinators);
+
   // What END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION ask for.
   using End = TransactionParticipants::End;
   Task<Status> end_on_topic(std::string topic, End end) override;

@@ -53,6 +53,7 @@ void add_admin_routes(HttpRouter& router, Admin& admin) {
   add_subscription_routes(router, admin);
   add_message_routes(router, admin);
   add_schema_routes(router, admin);
+  add_transaction_routes(router, admin);
   add_metrics_routes(router, admin);
   add_missing_routes(router);  // the last: it fills the gaps
 }

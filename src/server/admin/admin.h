@@ -66,6 +66,7 @@ void add_topic_policy_routes(HttpRouter& router, Admin& admin);
 void add_subscription_routes(HttpRouter& router, Admin& admin);
 void add_message_routes(HttpRouter& router, Admin& admin);
 void add_schema_routes(HttpRouter& router, Admin& admin);
+void add_transaction_routes(HttpRouter& router, Admin& admin);
 void add_missing_routes(HttpRouter& router);
 
 // --- reading requests

@@ -65,7 +65,13 @@ void add_metadata(Headers& headers, const proto::MessageMetadata& metadata) {
     headers.add("deliver-at-time", iso_time(metadata.deliver_at_time()));
 }
 
-void add_rest(Headers& headers, const proto::MessageMetadata& metadata) {
+// What became of the transaction that sent it.
+struct TxnFate {
+  bool aborted = false;
+  bool uncommitted = false;
+};
+
+void add_rest(Headers& headers, const proto::MessageMetadata& metadata, TxnFate fate) {
   headers.flag("Is-Encrypted", metadata.encryption_keys_size() > 0);
   if (metadata.encryption_keys_size() > 0) {
     headers.add("Base64-encryption-keys", encode_base64(metadata.encryption_keys(0).value()));
@@ -100,8 +106,9 @@ void add_rest(Headers& headers, const proto::MessageMetadata& metadata) {
   if (metadata.has_txnid_least_bits()) {
     headers.add("txnid-least-bits", static_cast<std::int64_t>(metadata.txnid_least_bits()));
     headers.add("txnid-most-bits", static_cast<std::int64_t>(metadata.txnid_most_bits()));
+    headers.flag("txn-aborted", fate.aborted);
   }
-  headers.flag("txn-uncommitted", false);
+  headers.flag("txn-uncommitted", fate.uncommitted);
   if (metadata.has_uuid()) {
     headers.add("uuid", metadata.uuid());
     headers.add("chunk-id", metadata.chunk_id());
@@ -113,7 +120,7 @@ void add_rest(Headers& headers, const proto::MessageMetadata& metadata) {
 }
 
 // An entry as an answer: the payload (decompressed) as the body, all else as headers.
-Result<HttpResponse> message_answer(const Entry& entry, std::size_t max_size) {
+Result<HttpResponse> message_answer(const Topic& topic, const Entry& entry, std::size_t max_size) {
   GM_ASSIGN_OR_RETURN(const EntryParts parts, split_entry(entry.data.span()));
   proto::MessageMetadata metadata;
   if (!metadata.ParseFromArray(parts.metadata.data(), static_cast<int>(parts.metadata.size()))) {
@@ -142,7 +149,11 @@ Result<HttpResponse> message_answer(const Entry& entry, std::size_t max_size) {
     headers.add("num-batch-message", metadata.num_messages_in_batch());
     headers.add("batch-size", static_cast<std::int64_t>(entry.data.size() - parts.metadata.size()));
   }
-  add_rest(headers, metadata);
+  TxnFate fate;
+  fate.uncommitted = entry.position > topic.max_read_position();
+  fate.aborted = metadata.has_txnid_least_bits() &&
+                 topic.is_aborted({metadata.txnid_most_bits(), metadata.txnid_least_bits()});
+  add_rest(headers, metadata, fate);
   if (metadata.encryption_keys_size() == 0 && metadata.compression() != proto::NONE) {
     GM_ASSIGN_OR_RETURN(const Buffer plain,
                         decompress(static_cast<Codec>(metadata.compression()), parts.payload,
@@ -154,14 +165,15 @@ Result<HttpResponse> message_answer(const Entry& entry, std::size_t max_size) {
   return response;
 }
 
-Answer read_message(ManagedLedger& log, Position position, std::size_t max_size,
+Answer read_message(std::shared_ptr<Topic> topic, Position position, std::size_t max_size,
                     std::string missing) {
+  ManagedLedger& log = *topic->managed_ledger();
   if (!log.exists(position)) co_return Status::NotFound(missing);
   auto entries = co_await log.read(position, 1, kMaxEntryBytes);
   if (!entries) co_return entries.status();
   if (entries->empty() || entries->front().position != position)
     co_return Status::NotFound(missing);
-  co_return message_answer(entries->front(), max_size);
+  co_return message_answer(*topic, entries->front(), max_size);
 }
 
 std::optional<std::int64_t> number_of(const HttpRequest& request, std::string_view name) {
@@ -217,7 +229,7 @@ Answer peek(Admin& admin, HttpRequest& request) {
     for (std::int64_t i = 1; i < *nth && log.exists(position); ++i) {
       position = cursor.next_unacked(log.next(position));
     }
-    co_return co_await read_message(log, position, limit, "Message not found");
+    co_return co_await read_message(topic, position, limit, "Message not found");
   };
   co_return co_await with_log(admin, request, "Peek messages on a partitioned topic is not allowed",
                               std::move(work));
@@ -229,8 +241,8 @@ Answer by_id(Admin& admin, HttpRequest& request) {
   if (!ledger || !entry) co_return server_page(request, 404);
   const Position position{*ledger, *entry};
   const std::size_t limit = max_payload(admin);
-  auto work = [position, limit](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
-    co_return co_await read_message(log, position, limit, "Message id not found");
+  auto work = [position, limit](std::shared_ptr<Topic> topic, ManagedLedger&) -> Answer {
+    co_return co_await read_message(topic, position, limit, "Message id not found");
   };
   co_return co_await with_log(admin, request, "GetMessageById is not allowed on partitioned-topic",
                               std::move(work));
@@ -247,7 +259,7 @@ Answer examine(Admin& admin, HttpRequest& request) {
       std::max<std::int64_t>(1, request.query_number("messagePosition").value_or(1));
   const bool earliest = from == "earliest";
   const std::size_t limit = max_payload(admin);
-  auto work = [earliest, nth, limit](std::shared_ptr<Topic>, ManagedLedger& log) -> Answer {
+  auto work = [earliest, nth, limit](std::shared_ptr<Topic> topic, ManagedLedger& log) -> Answer {
     const std::int64_t total = log.total_entries();
     if (total == 0) {
       co_return Status::PreconditionFailed(
@@ -261,7 +273,7 @@ Answer examine(Admin& admin, HttpRequest& request) {
       position = log.next({ledger.id, ledger.entries - 1});
     }
     for (; steps > 0; --steps) position = earliest ? log.next(position) : log.previous(position);
-    co_return co_await read_message(log, position, limit, "Message not found");
+    co_return co_await read_message(topic, position, limit, "Message not found");
   };
   co_return co_await with_log(
       admin, request,

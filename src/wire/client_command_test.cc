@@ -114,6 +114,8 @@ TEST(MessageEncoding, MetadataIsWhatProtobufWrites) {
   m.partition_key_b64_encoded = true;
   m.ordering_key = "o";
   m.deliver_at_time = 5;
+  m.marker_type = 21;
+  m.txn = TxnId{7, std::uint64_t{1} << 40};
   m.highest_sequence_id = 6;
   pulsar::proto::MessageMetadata expected;
   expected.set_producer_name("producer");
@@ -134,6 +136,9 @@ TEST(MessageEncoding, MetadataIsWhatProtobufWrites) {
   expected.set_partition_key_b64_encoded(true);
   expected.set_ordering_key("o");
   expected.set_deliver_at_time(5);
+  expected.set_marker_type(21);
+  expected.set_txnid_most_bits(7);
+  expected.set_txnid_least_bits(std::uint64_t{1} << 40);
   expected.set_highest_sequence_id(6);
   EXPECT_EQ(to_hex(encoded(m)), to_hex(expected.SerializeAsString()));
 }

@@ -9,7 +9,6 @@ Steps, in order (`--only STEP` runs some, `--list` names them):
   scenario    tests/scenario/*.scn with the official Python client
   robustness  hostile input, full disks, damaged folders
   kill        official clients while the broker is killed with -9
-  kill-txn    transactions while the broker is killed with -9
   docs        what the README shows
   clients     Key_Shared with the default batching of the Python, Java and Go clients
   conformance other projects' suites, the part of tests/conformance/ci-subset.txt
@@ -185,6 +184,11 @@ def step_conformance() -> tuple[int, int]:
     return counted(["tests/conformance/run", "--part", "ci"], python_env())
 
 
+def step_kill() -> tuple[int, int]:
+    results = [counted([f"tests/kill/{name}"], python_env()) for name in ("run", "delayed.py")]
+    return sum(passed for passed, _ in results), sum(failed for _, failed in results)
+
+
 STEPS = {
     "lint": step_lint,
     "unit": step_unit,
@@ -192,8 +196,7 @@ STEPS = {
     "tsan": lambda: unit_tests("tsan", TSAN, [], SANITIZER_ENV),
     "scenario": lambda: counted(["tests/scenario/run", "--target", "geminga"], python_env()),
     "robustness": lambda: counted(["tests/robustness/run"], python_env()),
-    "kill": lambda: counted(["tests/kill/run"], python_env()),
-    "kill-txn": lambda: counted(["tests/kill/transactions.py"], python_env()),
+    "kill": step_kill,
     "docs": lambda: pytest_step("tests/docs"),
     "clients": lambda: pytest_step("tests/clients"),
     "conformance": step_conformance,

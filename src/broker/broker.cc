@@ -180,6 +180,9 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   key_shared = key_shared && config_.subscription_key_shared_enable;
   settings.auto_subscription_creation =
       of_namespace.auto_subscription_creation.value_or(config_.allow_auto_subscription_creation);
+  settings.delayed_delivery =
+      of_namespace.delayed_delivery.value_or(config_.delayed_delivery_enabled);
+  settings.max_delivery_delay_ms = of_namespace.max_delivery_delay_ms.value_or(0);
   settings.message_ttl_seconds =
       of_namespace.message_ttl_seconds.value_or(config_.ttl_duration_default_in_seconds);
   if (!name.is_system()) take_upkeep(of_namespace, config_, settings);

@@ -123,9 +123,10 @@ class Dispatcher : public Deferred,
   Position read_position() const { return read_position_; }
 
  protected:
-  // Where entries come from: the log itself, or the entries to be sent again (`tag` says of whom).
+  // Where entries come from: the log itself, the entries to be sent again, those that wait for one
+  // consumer (`whose`), those that were held back until now.
   struct Source {
-    enum class Kind : std::uint8_t { Log, Replay, Parked } kind = Kind::Log;
+    enum class Kind : std::uint8_t { Log, Replay, Parked, Due } kind = Kind::Log;
     const Consumer* whose = nullptr;
     friend bool operator==(const Source&, const Source&) = default;
   };

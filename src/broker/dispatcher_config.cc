@@ -20,7 +20,6 @@ DispatcherConfig dispatcher_config(const BrokerConfig& from) {
   to.batch_index_ack = from.acknowledgment_at_batch_index_level_enabled;
   to.failover_delay = Millis(from.active_consumer_failover_delay_time_millis);
   to.failover_consistent_hashing = from.active_consumer_failover_consistent_hashing;
-  to.delayed_delivery = from.delayed_delivery_enabled;
   to.key_shared_consistent_hashing = from.subscription_key_shared_use_consistent_hashing;
   to.key_shared_points =
       static_cast<std::uint32_t>(from.subscription_key_shared_consistent_hashing_replica_points);

@@ -21,7 +21,6 @@ struct DispatcherConfig {
   bool batch_index_ack = true;                // acknowledgmentAtBatchIndexLevelEnabled
   Millis failover_delay{1000};                // activeConsumerFailoverDelayTimeMillis
   bool failover_consistent_hashing = false;   // activeConsumerFailoverConsistentHashing
-  bool delayed_delivery = true;               // delayedDeliveryEnabled
   bool key_shared_consistent_hashing = true;  // subscriptionKeySharedUseConsistentHashing
   std::uint32_t key_shared_points = 100;      // subscriptionKeySharedConsistentHashingReplicaPoints
   std::size_t look_ahead_per_consumer = 2'000;  // keySharedLookAheadMsgInReplayThresholdPerConsumer
@@ -33,9 +32,6 @@ struct DispatcherConfig {
   // fairly.
   std::size_t turn_entries = 512;
   std::size_t turn_bytes = 4 << 20;
-  // Positions of messages held back until their time; beyond it reading stops at the next such
-  // message.
-  std::size_t max_delayed_in_memory = 200'000;
   Millis read_retry_min{100};
   Millis read_retry_max{10'000};
   Millis watch_interval{10'000};  // rates and the stall watchdog, while consumers are connected

@@ -10,6 +10,8 @@ namespace geminga {
 
 namespace {
 constexpr std::size_t kChunkedMessagesPerGeneration = 5'000;
+// What passing over many acknowledged and held ranges counts of a turn's bytes.
+constexpr std::size_t kStepsTurnBytes = 512 << 10;
 constexpr Position after(Position position) { return {position.ledger, position.entry + 1}; }
 
 // How many items from `item` on are neighbours in the log, so that one read brings them.
@@ -138,27 +140,20 @@ void DispatcherMultiple::mark_delete_moved() {
   replay_.erase_if(
       [&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
   held_.erase_if([&](Position position, std::uint16_t) { return env_.cursor.is_acked(position); });
-  delayed_.erase_if(
-      [&](const DelayedIndex::Item& item) { return env_.cursor.is_acked(item.position); });
-  arm_timer();
   Dispatcher::mark_delete_moved();
 }
 
 void DispatcherMultiple::rewind() {
   replay_.clear();
   held_.clear();
-  delayed_.clear();
+  due_.clear();
+  collected_ = DelayedItem::before_all();
+  collected_through_ms_ = -1;
+  reread_until_ = {};
   chunks_.clear();
   older_chunks_.clear();
   chunks_forgotten_ = false;
-  arm_timer();
   Dispatcher::rewind();
-}
-
-void DispatcherMultiple::stop() {
-  if (timer_) timer_->cancel();
-  timer_due_ms_ = 0;
-  Dispatcher::stop();
 }
 
 std::size_t DispatcherMultiple::look_ahead_limit() const {
@@ -205,14 +200,13 @@ void DispatcherMultiple::unpark(Consumer& consumer, Position position) {
 }
 
 bool DispatcherMultiple::hold_if_early(const Entry& entry, const EntryMetadata& metadata,
-                                       std::uint16_t slot, Verdict& verdict) {
-  if (metadata.deliver_at_time <= now() || !env_.config.delayed_delivery) return false;
-  if (delayed_full()) {
-    verdict = Verdict::NoRoom;
-    return true;
+                                       std::uint16_t, Verdict& verdict) {
+  if (metadata.deliver_at_time == 0) return false;
+  switch (env_.topic.hold_if_early(metadata.deliver_at_time, entry.position)) {
+    case Topic::Hold::NotEarly: return false;
+    case Topic::Hold::NoRoom: verdict = Verdict::NoRoom; return true;
+    case Topic::Hold::Held: break;
   }
-  delayed_.add({metadata.deliver_at_time, entry.position, slot});
-  arm_timer();
   spend(0);
   verdict = Verdict::Taken;
   return true;
@@ -274,7 +268,7 @@ void DispatcherMultiple::bind_chunks(const EntryMetadata& metadata, Consumer& co
 bool DispatcherMultiple::skip_headless(const Entry& entry, const EntryMetadata& metadata) {
   if (!from_log_ || !metadata.is_chunk() || metadata.chunk_id == 0 || chunks_forgotten_)
     return false;
-  if (!replay_.empty() || !held_.empty() || parked_ > 0 || bound_to(metadata) != nullptr)
+  if (!replay_.empty() || !held_.empty() || held() != nullptr || parked_ > 0 || bound_to(metadata) != nullptr)
     return false;
   if (env_.counters.headless_chunks++ == 0) {
     GM_LOG_WARN(
@@ -294,6 +288,7 @@ void DispatcherMultiple::deliver() {
     serve(*source);
     drop_arrived();
   }
+  serve_due();
   ++first_served_;
   for (std::size_t i = 0; parked_ > 0 && i < consumers_.size() && !out_of_budget(); ++i) {
     Consumer& consumer = *consumers_[(first_served_ + i) % consumers_.size()];
@@ -307,6 +302,7 @@ void DispatcherMultiple::serve(Source source) {
   switch (source.kind) {
     case Source::Kind::Log: serve_log(); return;
     case Source::Kind::Replay: serve_replay(); return;
+    case Source::Kind::Due: serve_due(); return;
     case Source::Kind::Parked:
       for (auto& consumer : consumers_) {
         if (consumer.get() == source.whose) serve_parked(*consumer);
@@ -317,17 +313,24 @@ void DispatcherMultiple::serve(Source source) {
 
 void DispatcherMultiple::serve_log() {
   while (!out_of_budget() && any_ready() && !nothing_fits()) {
-    const Position from = next_from_log();
+    const Position from = read_position_ = next_to_read(read_position_);
     if (!readable(from)) {
       announce_end_of_topic();
       return;
     }
+    if (const DelayedIndex* index = held(); index != nullptr && index->contains(from)) {
+      spend(kStepsTurnBytes);  // there is more to pass over
+      continue;
+    }
     if (!fetch({Source::Kind::Log}, from, wanted_from_log())) return;
     for (const Entry& entry : batch()) {
       if (out_of_budget() || !any_ready()) return;
+      const DelayedIndex* index = held();
+      const bool pass = env_.cursor.is_acked(entry.position) ||
+                        (index != nullptr && index->contains(entry.position)) ||
+                        (entry.position < reread_until_ && is_out(entry.position));
       from_log_ = true;
-      const bool stays =
-          !env_.cursor.is_acked(entry.position) && dispatch(entry) == Verdict::NoRoom;
+      const bool stays = !pass && dispatch(entry) == Verdict::NoRoom;
       from_log_ = false;
       if (stays) return;
       read_position_ = after(entry.position);
@@ -402,35 +405,6 @@ void DispatcherMultiple::deliver_parked(Consumer& consumer, const Entry& entry,
   bind_chunks(*metadata, consumer);
 }
 
-void DispatcherMultiple::collect_due() {
-  if (delayed_.empty()) return;
-  while (!delayed_.empty() && delayed_.first_due() <= now()) {
-    const auto item = delayed_.pop();
-    if (!env_.cursor.is_acked(item.position)) queue_again(item.position, item.slot);
-  }
-  arm_timer();
-}
-
-void DispatcherMultiple::arm_timer() {
-  if (delayed_.empty()) {
-    if (timer_due_ms_ != 0) timer_->cancel();
-    timer_due_ms_ = 0;
-    return;
-  }
-  const std::int64_t due = delayed_.first_due();
-  if (timer_due_ms_ != 0 && timer_due_ms_ <= due) return;
-  timer_due_ms_ = due;
-  if (!timer_) timer_.emplace(env_.shard.executor());
-  timer_->expires_after(Millis(std::max<std::int64_t>(due - now_ms(), 0) + 1));
-  timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& cancelled) {
-    auto self = weak.lock();
-    if (!self || cancelled) return;
-    auto& dispatcher = static_cast<DispatcherMultiple&>(*self);
-    dispatcher.timer_due_ms_ = 0;
-    dispatcher.schedule();
-  });
-}
-
 WaitReason DispatcherMultiple::why_waiting(const Consumer& consumer) const {
   const WaitReason own = Dispatcher::why_waiting(consumer);
   if (own != WaitReason::None) return own;
@@ -439,9 +413,14 @@ WaitReason DispatcherMultiple::why_waiting(const Consumer& consumer) const {
 
 WaitReason DispatcherMultiple::why_waiting() const {
   if (const WaitReason reason = engine_reason(); reason != WaitReason::None) return reason;
-  const Position next = env_.cursor.next_unacked(read_position_);
-  const bool log_left = readable(next);
-  if (!log_left && parked_ == 0 && replay_.empty()) return nothing_readable(next);
+  const Position next = next_to_read(read_position_);
+  const DelayedIndex* index = held();
+  const bool log_left = readable(next) && (index == nullptr || !index->contains(next));
+  if (!log_left && parked_ == 0 && replay_.empty() && !due_left()) {
+    if (!readable(next) && nothing_readable(next) == WaitReason::OpenTransaction)
+      return WaitReason::OpenTransaction;
+    return delayed() > 0 ? WaitReason::Delayed : WaitReason::NothingToRead;
+  }
   if (subscription_full()) return WaitReason::SubscriptionUnackedLimit;
   if (!any_ready()) {
     WaitReason reason = WaitReason::NoPermits;
@@ -460,6 +439,9 @@ WaitReason DispatcherMultiple::why_waiting() const {
     });
     if (deliverable) return WaitReason::None;
   }
+  if (!due_.empty() && !readable(due_.front()) && !log_left && replay_.empty())
+    return WaitReason::OpenTransaction;
+  if (!due_.empty() && readable(due_.front()) && !look_ahead_full()) return WaitReason::None;
   if (!log_left)
     return replay_.empty() || replay_waits() ? WaitReason::KeysInUse : WaitReason::None;
   if (look_ahead_full()) return WaitReason::LookAheadFull;

@@ -2,10 +2,12 @@
 // acknowledge them one by one.
 //
 // An entry that was read is in exactly one place: pending at a consumer (sent, not acknowledged),
-// parked for one consumer, in the replay queue (to be sent again, to whomever), held until its
-// time, or held until the transactions that acknowledged it have ended. What is none of these and
-// not acknowledged lies at or beyond the read position. Everything is in memory and derived again
-// from the log when the last consumer leaves or the topic is loaded.
+// parked for one consumer, in the replay queue (to be sent again, to whomever), held in the topic's
+// delayed index until its time, or held until the transactions that acknowledged it have ended.
+// What is none of these and not acknowledged lies at or beyond the read position. Reading the log
+// passes over what the index holds; it comes from there when it is due, in order of due time:
+// collected_ tells how far this subscription has collected. Everything is in memory and derived
+// again from the log and the index when the last consumer leaves or the topic is loaded.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "broker/delayed_index.h"
 #include "broker/dispatcher.h"
+#include "broker/ring.h"
+#include "broker/topic.h"
+#include "managed_ledger/delayed_index.h"
 
 namespace geminga {
 
@@ -31,11 +35,12 @@ class DispatcherMultiple : public Dispatcher {
   void mark_delete_moved() override;
   void transaction_ended(std::span<const AckedMessage> messages, bool committed) override;
   void rewind() override;
-  void stop() override;
   WaitReason why_waiting() const override;
   WaitReason why_waiting(const Consumer& consumer) const override;
   std::int64_t unacked_messages() const override { return unacked_; }
-  std::size_t delayed() const override { return delayed_.size(); }
+  // Held back and not acknowledged: exact up to a thousand, else what the index holds, at most the
+  // backlog.
+  std::size_t delayed() const override;
   void describe(SubscriptionStats& stats) const override;
 
  protected:
@@ -117,23 +122,42 @@ class DispatcherMultiple : public Dispatcher {
     return limit > 0 && env_.durable && unacked_ >= limit;
   }
   std::size_t look_ahead_limit() const;
-  bool delayed_full() const { return delayed_.size() >= env_.config.max_delayed_in_memory; }
+  // What is held back; nullptr: nothing.
+  const DelayedIndex* held() const {
+    const DelayedIndex* index = env_.topic.delayed_index();
+    return index == nullptr || index->empty() ? nullptr : index;
+  }
+  bool delayed_full() const {
+    const DelayedIndex* index = held();
+    return index != nullptr && index->full();
+  }
   // Then the log is not read: what came could find no place, and would be read again and again.
   bool nothing_fits() const { return look_ahead_full() || delayed_full(); }
+  // The first position from `from` on that is neither acknowledged nor held back. Gives up after
+  // many steps: it may then be one that is held back.
+  Position next_to_read(Position from) const;
+  // Sent, or in a queue, already?
+  bool is_out(Position position);
+  void look_at_index_again(const DelayedIndex& index);
   void forget_queued(Position position);
   void serve(Source source);
   void serve_log();
   void serve_replay();
   void serve_parked(Consumer& consumer);
   void collect_due();
-  void arm_timer();
+  void serve_due();
+  bool due_left() const;
 
-  DelayedIndex delayed_;
-  std::optional<asio::steady_timer> timer_;
-  std::int64_t timer_due_ms_ = 0;  // 0: not running
-  std::int64_t unacked_ = 0;       // the sum over consumers
-  std::size_t parked_ = 0;         // the sum over consumers
-  std::size_t first_served_ = 0;   // whose parked entries come first this turn
+  // Taken from the delayed index and not yet given to anybody, in order of due time.
+  Ring<Position> due_;
+  DelayedItem collected_ = DelayedItem::before_all();
+  std::int64_t collected_through_ms_ = -1;  // everything due by then was collected
+  std::uint64_t index_revision_ = 0;
+  // Up to here, after the index was lost, the log may bring entries that are out already.
+  Position reread_until_;
+  std::int64_t unacked_ = 0;      // the sum over consumers
+  std::size_t parked_ = 0;        // the sum over consumers
+  std::size_t first_served_ = 0;  // whose parked entries come first this turn
   // Messages of which some chunks were sent, by uuid. Two generations, so that those whose last
   // chunk never comes go away some time.
   std::unordered_map<std::string, Consumer*> chunks_;

@@ -243,7 +243,7 @@ TEST(DispatcherShared, HoldsDelayedMessagesUntilTheirTime) {
     const auto p = s.ledger.positions();
     EXPECT_EQ(a->positions(), (std::vector{p[1], p[2], p[3]}));
     EXPECT_EQ(s.subscription->stats().msg_delayed, 1);
-    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::NothingToRead);
+    EXPECT_EQ(s.subscription->why_waiting(), WaitReason::Delayed);
     co_await sleep_for(Millis{90});
     EXPECT_GE(now_ms(), due);
     EXPECT_EQ(a->messages.size(), 4U);
@@ -252,19 +252,120 @@ TEST(DispatcherShared, HoldsDelayedMessagesUntilTheirTime) {
   });
 }
 
-TEST(DispatcherShared, StopsReadingWhenTooManyAreDelayed) {
+TEST(DispatcherShared, StopsReadingWhileTheFullIndexCannotBeWritten) {
   run_on_shard([](Shard& shard) -> Task<void> {
-    DispatcherConfig config;
-    config.max_delayed_in_memory = 2;
-    TestSubscription s(shard, config);
-    for (int i = 0; i < 5; ++i) s.ledger.add({.deliver_at = now_ms() + 30});
+    TestSubscription s(shard);
+    s.use_index({.max_buffered = 2, .retry_ms = 20});
+    s.topic.stores.set_writable(false);
+    const std::int64_t due = now_ms() + 150;
+    for (int i = 0; i < 6; ++i) s.ledger.add({.deliver_at = due});
+    s.ledger.add({});
     auto a = std::make_shared<TestOutbox>();
     auto ca = co_await s.join(kShared, 1, a);
     s.subscription->flow(*ca, 100);
     co_await turns();
     EXPECT_EQ(s.subscription->why_waiting(), WaitReason::DelayedIndexFull);
-    co_await sleep_for(Millis{120});
+    EXPECT_EQ(s.topic.delayed_index()->size(), 4);
+    s.topic.stores.set_writable(true);
+    co_await sleep_for(Millis{80});
+    EXPECT_EQ(a->messages.size(), 1U);
+    EXPECT_EQ(s.topic.delayed_index()->size(), 6);
+    EXPECT_GE(s.topic.delayed_index()->runs(), 1U);
+    EXPECT_EQ(s.subscription->stats().msg_delayed, 6);
+    co_await sleep_for(Millis{130});
+    EXPECT_EQ(a->messages.size(), 7U);
+    s.subscription->remove_consumer(ca);
+    co_await s.topic.delayed_index()->close();
+  });
+}
+
+TEST(DispatcherShared, DelayedMessagesComeInOrderOfDueTimeAndOnceOnly) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard, {}, 50);
+    s.use_index({.max_buffered = 30});
+    std::mt19937_64 random(5);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100'000);
+    std::map<Position, std::int64_t> due;
+    const std::int64_t begin = now_ms();
+    for (int i = 0; i < 400; ++i) {
+      const std::int64_t at = begin + 50 + static_cast<std::int64_t>(random() % 200);
+      const Position p = s.ledger.add({.deliver_at = at});
+      due[p] = at;
+      if (i % 3 == 0) s.ledger.add({});
+      s.subscription->entries_available();
+      if (i % 40 == 0) co_await turns();
+    }
+    const std::size_t all = s.ledger.positions().size();
+    std::map<Position, int> seen;
+    std::size_t looked_at = 0;
+    while (now_ms() < begin + 3000 && s.cursor->backlog_entries() > 0) {
+      co_await sleep_for(Millis{1});
+      const std::int64_t now = now_ms();
+      for (; looked_at < a->messages.size(); ++looked_at) {
+        const Position p = a->messages[looked_at].position;
+        ++seen[p];
+        EXPECT_GE(now, due.contains(p) ? due[p] : 0);
+        // Some are acknowledged, some rejected once.
+        if (looked_at % 7 == 0 && a->messages[looked_at].redelivery_count == 0) {
+          const std::vector<Position> rejected(1, p);
+          s.subscription->redeliver(*ca, rejected, -1);
+          --seen[p];
+        } else {
+          s.ack(*ca, p);
+        }
+      }
+    }
+    EXPECT_EQ(seen.size(), all);
+    for (const auto& [p, times] : seen) EXPECT_EQ(times, 1) << p.to_string();
+    EXPECT_EQ(s.cursor->backlog_entries(), 0);
+    EXPECT_EQ(s.subscription->stats().unacked_messages, 0);
+    // Nobody is connected for a while: what is overdue comes at once, the earliest first.
+    s.subscription->remove_consumer(ca);
+    a->messages.clear();
+    const std::int64_t later = now_ms();
+    for (int i = 0; i < 10; ++i) {
+      const Position p = s.ledger.add({.deliver_at = later + 40 - i});
+      EXPECT_EQ(s.topic.hold_if_early(later + 40 - i, p), Topic::Hold::Held);
+    }
+    co_await sleep_for(Millis{80});
+    ca = co_await s.join(kShared, 2, a);
+    s.subscription->flow(*ca, 100);
+    co_await turns(6);
+    EXPECT_EQ(a->messages.size(), 10U);
+    for (std::size_t i = 1; i < a->messages.size(); ++i)
+      EXPECT_GT(a->messages[i - 1].position, a->messages[i].position);
+    s.subscription->remove_consumer(ca);
+    co_await s.topic.delayed_index()->close();
+  });
+}
+
+TEST(DispatcherShared, WhatALostIndexHeldIsReadFromTheLogAgain) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    TestSubscription s(shard);
+    auto a = std::make_shared<TestOutbox>();
+    auto ca = co_await s.join(kShared, 1, a);
+    s.subscription->flow(*ca, 100);
+    for (int i = 0; i < 10; ++i) {
+      s.ledger.add({.deliver_at = i % 2 == 0 ? now_ms() + 60'000 : 0});
+    }
+    s.subscription->entries_available();
+    co_await turns();
     EXPECT_EQ(a->messages.size(), 5U);
+    const std::vector<Position> rejected(1, a->messages[1].position);
+    s.subscription->redeliver(*ca, rejected, -1);
+    s.ack(*ca, a->messages[0].position);
+    co_await turns();
+    EXPECT_EQ(a->messages.size(), 6U);
+    // Lost: held again, and nothing that is out comes twice.
+    s.topic.delayed_index()->clear();
+    EXPECT_TRUE(s.topic.delayed_index()->empty());
+    co_await turns(6);
+    EXPECT_EQ(a->messages.size(), 6U);
+    EXPECT_EQ(s.topic.delayed_index()->size(), 5);
+    s.subscription->remove_consumer(ca);
+    co_await s.topic.delayed_index()->close();
   });
 }
 

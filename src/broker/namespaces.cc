@@ -121,6 +121,10 @@ Result<NamespacePolicies> parse_namespace_policies(const std::string& text) {
     policies.retention_minutes = number(*retention, "retentionTimeInMinutes");
     policies.retention_mb = number(*retention, "retentionSizeInMB");
   }
+  if (const auto* delayed = member(stored, "delayed_delivery_policies")) {
+    policies.delayed_delivery = flag(*delayed, "active");
+    policies.max_delivery_delay_ms = number(*delayed, "maxDeliveryDelayInMillis");
+  }
   policies.message_ttl_seconds = number(stored, "message_ttl_in_seconds");
   policies.subscription_expiration_minutes = number(stored, "subscription_expiration_time_minutes");
   take_backlog_quotas(stored.if_contains("backlog_quota_map"), policies);

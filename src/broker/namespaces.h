@@ -51,6 +51,8 @@ struct NamespacePolicies {
   std::optional<std::int64_t> max_topics_per_namespace;
   std::optional<std::int64_t> max_unacked_per_consumer;
   std::optional<std::int64_t> max_unacked_per_subscription;
+  std::optional<bool> delayed_delivery;
+  std::optional<std::int64_t> max_delivery_delay_ms;    // 0: no limit
   std::vector<std::string> subscription_types_enabled;  // empty: all
   bool encryption_required = false;
   bool allow_auto_update_schema = true;

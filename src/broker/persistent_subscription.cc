@@ -420,7 +420,6 @@ std::optional<Explanation> PersistentSubscription::explain() const {
   out.delayed = stats.msg_delayed;
   out.to_be_sent_again = stats.msg_in_replay;
   out.unacked = stats.unacked_messages;
-  if (out.reason == WaitReason::NothingToRead && out.delayed > 0) out.reason = WaitReason::Delayed;
   for (const auto& consumer : dispatcher_->consumers()) {
     Explanation::OfConsumer of;
     of.name = consumer->name();

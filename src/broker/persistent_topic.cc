@@ -54,9 +54,13 @@ Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(PersistentT
   topic->ledger_ = std::move(*ledger);
   topic->settings_ = settings;
   topic->producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
-  if (const Status adopted = co_await topic->adopt_cursors(); !adopted) {
+  Status ready = co_await topic->adopt_cursors();
+  // It asks the subscriptions what is still needed.
+  if (ready) ready = co_await topic->load_delayed_index();
+  if (!ready) {
+    if (topic->delayed_ != nullptr) co_await topic->delayed_->close();
     co_await topic->ledger_->close();
-    co_return adopted;
+    co_return ready;
   }
   co_return topic;
 }
@@ -94,6 +98,7 @@ void PersistentTopic::apply(const TopicSettings& settings) {
     subscription->limit_unacked(settings.max_unacked_per_consumer,
                                 settings.max_unacked_per_subscription);
   }
+  if (!settings.delayed_delivery && delayed_ != nullptr) delayed_->clear();
   if (settings.deduplication == (deduplication_ != nullptr)) return;
   spawn(env_.shard, gate_, [self = shared_from_this()]() -> Task<void> {
     const Status switched = co_await self->switch_deduplication();
@@ -201,12 +206,14 @@ void PersistentTopic::publish(std::vector<PublishItem>& items) {
     }
     if (settings_.encryption_required && item.refused.is_ok()) refuse_unencrypted(item);
     if (item.txn && item.refused.is_ok()) item.refused = check_transaction(item);
+    if (item.deliver_at_time != 0 && settings_.max_delivery_delay_ms > 0) refuse_too_late(item);
     producer.publish_started();
     Pending pending;
     pending.producer = std::move(item.producer);
     pending.sequence_id = item.sequence_id;
     pending.highest_sequence_id = item.highest_sequence_id;
     pending.has_highest = item.has_highest_sequence_id;
+    pending.deliver_at_time = item.deliver_at_time;
     if (item.refused.is_ok() && deduplication_ != nullptr && !item.is_marker)
       deduplicate(item, pending);
     if (pending.refused != nullptr || pending.duplicate) {
@@ -284,6 +291,10 @@ void PersistentTopic::persisted(Position position, const Status& status) {
                                    position);
     if (pending.deduplicate && deduplication_ != nullptr) {
       deduplication_->persisted(producer.name(), pending.last_sequence_id(), position);
+    }
+    // Indexed while it is known: subscriptions then need not read it before its time.
+    if (pending.deliver_at_time != 0 && anyone_waits_for_due()) {
+      (void)hold_if_early(pending.deliver_at_time, position);
     }
     env_.shard.defer(*this);
   } else {
@@ -594,6 +605,7 @@ Task<Status> PersistentTopic::close() {
   co_await disconnect_all(false);
   if (deduplication_ != nullptr) deduplication_->snapshot();
   if (transactions_ != nullptr) transactions_->snapshot();
+  if (delayed_ != nullptr) co_await delayed_->close();
   co_return co_await ledger_->close();
 }
 
@@ -611,6 +623,7 @@ Task<Status> PersistentTopic::remove(bool force) {
     }
   }
   co_await disconnect_all(true);
+  if (delayed_ != nullptr) co_await delayed_->remove();
   Status first;
   for (const auto& [name, subscription] : subscriptions_) {
     const Status removed = co_await subscription->remove_transactions();
@@ -629,6 +642,8 @@ TopicStats PersistentTopic::stats() const {
   stats.msg_in_counter = messages_in_;
   stats.bytes_in_counter = bytes_in_;
   stats.storage_size = ledger_->total_bytes();
+  if (delayed_ != nullptr)
+    stats.delayed_index_bytes = static_cast<std::int64_t>(delayed_->memory_bytes());
   stats.topic_epoch = producers_.epoch();
   if (transactions_ != nullptr) {
     stats.ongoing_txns = static_cast<std::int64_t>(transactions_->open_count());

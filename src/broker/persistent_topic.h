@@ -27,6 +27,7 @@
 #include "broker/topic_settings.h"
 #include "broker/transaction_buffer.h"
 #include "broker/windowed_rate.h"
+#include "managed_ledger/delayed_index.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/async.h"
 #include "runtime/gate.h"
@@ -65,6 +66,8 @@ class PersistentTopic final : public Topic,
   void apply(const TopicSettings& settings) override;
   ManagedLedger* managed_ledger() const override { return ledger_.get(); }
   Task<void> check_backlog() override;
+  DelayedIndex* delayed_index() const override { return delayed_.get(); }
+  Hold hold_if_early(std::int64_t deliver_at_time, Position position) override;
 
   Task<Result<ProducerGrant>> add_producer(ProducerRequest request) override;
   Task<void> remove_producer(std::shared_ptr<Producer> producer) override;
@@ -111,6 +114,7 @@ class PersistentTopic final : public Topic,
     bool deduplicate = false;  // tell deduplication_ when it is durable
     TxnPart part = TxnPart::None;
     TxnId txn;
+    std::int64_t deliver_at_time = 0;
 
     std::int64_t last_sequence_id() const {
       const auto first = static_cast<std::int64_t>(sequence_id);
@@ -122,6 +126,7 @@ class PersistentTopic final : public Topic,
   void run_deferred() override;
   void answer_unstored();
   static void refuse_unencrypted(PublishItem& item);
+  void refuse_too_late(PublishItem& item) const;
   void deduplicate(PublishItem& item, Pending& pending);
   void answered(Producer& producer);
   void one_less_pending();
@@ -143,6 +148,10 @@ class PersistentTopic final : public Topic,
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
   Task<Status> adopt_cursors();
   Task<Status> switch_deduplication();
+  void make_delayed_index();
+  Task<Status> load_delayed_index();
+  bool done_with(Position position) const;
+  bool anyone_waits_for_due() const;
   Task<void> disconnect_all(bool deleting);
   Task<Status> store_epoch(std::uint64_t epoch);
 
@@ -163,6 +172,7 @@ class PersistentTopic final : public Topic,
   std::unique_ptr<ManagedLedger> ledger_;
   std::unique_ptr<Deduplication> deduplication_;     // nullptr: off
   std::unique_ptr<TransactionBuffer> transactions_;  // nullptr: no transaction has sent here
+  std::unique_ptr<DelayedIndex> delayed_;            // nullptr: nothing was ever held back
   std::optional<asio::steady_timer> transaction_timer_;
   bool watching_transactions_ = false;
   int looks_since_asked_ = 0;

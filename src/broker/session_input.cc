@@ -123,6 +123,8 @@ void Session::handle_send(const Frame& frame, const Buffer& input) {
   } else if (send->message_id) {
     item.refused =
         Status::NotAllowed("SEND with a message id: only the replicator of a shadow topic may");
+  } else {
+    item.deliver_at_time = metadata->deliver_at_time;
   }
   work.publishes[slot.group].items.push_back(std::move(item));
   ++publishes_in_flight_;

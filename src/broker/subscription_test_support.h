@@ -18,7 +18,10 @@
 #include "base/endian.h"
 #include "broker/persistent_subscription.h"
 #include "broker/topic.h"
+#include "managed_ledger/delayed_index.h"
 #include "managed_ledger/managed_ledger.h"
+#include "managed_ledger/testing/memory_ledger_store.h"
+#include "managed_ledger/testing/memory_metadata_store.h"
 #include "runtime/async.h"
 #include "runtime/shard.h"
 #include "wire/message_encoding.h"
@@ -451,9 +454,29 @@ class TestOutbox final : public Outbox {
 class TestTopic final : public Topic {
  public:
   TestTopic(Shard& shard, const std::string& name, ManagedLedger* ledger)
-      : shard_(shard), name_(TopicName::parse(name).value()), ledger_(ledger) {}
+      : stores(shard),
+        keys(shard),
+        shard_(shard),
+        name_(TopicName::parse(name).value()),
+        ledger_(ledger) {}
 
   std::vector<std::string> dropped;
+
+  // Delayed delivery is on once this was called; `wake` as a topic does.
+  void use_index(std::shared_ptr<ManagedCursor> cursor, UniqueFunction<void()> wake,
+                 DelayedIndexOptions options = {}) {
+    index_ = std::make_unique<DelayedIndex>(
+        ManagedLedgerEnv{&shard_, &stores, &keys}, "t/ns/persistent/x", options,
+        [cursor = std::move(cursor)](Position p) { return cursor->is_acked(p); }, std::move(wake));
+  }
+  DelayedIndex* delayed_index() const override { return index_.get(); }
+  Hold hold_if_early(std::int64_t deliver_at_time, Position position) override {
+    if (index_ == nullptr || deliver_at_time <= std::max(now_ms(), index_->ripe_ms()))
+      return Hold::NotEarly;
+    return index_->add(deliver_at_time, position) ? Hold::Held : Hold::NoRoom;
+  }
+  MemoryLedgerStore stores;
+  MemoryMetadataStore keys;
 
   const TopicName& name() const override { return name_; }
   Shard& shard() const override { return shard_; }
@@ -485,6 +508,7 @@ class TestTopic final : public Topic {
   Shard& shard_;
   TopicName name_;
   ManagedLedger* ledger_;
+  std::unique_ptr<DelayedIndex> index_;
 };
 
 // Waits until the deferred work of `n` turns of the shard has run.
@@ -523,6 +547,11 @@ struct TestSubscription {
         cursor(std::make_shared<TestCursor>(ledger)),
         config(config_) {
     open();
+    use_index();
+  }
+  void use_index(DelayedIndexOptions options = {}) {
+    topic.use_index(
+        cursor, [this] { subscription->entries_available(); }, options);
   }
   void open() {
     subscription =

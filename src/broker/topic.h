@@ -23,6 +23,7 @@
 
 namespace geminga {
 
+class DelayedIndex;    // managed_ledger/delayed_index.h
 struct TopicSettings;  // topic_settings.h
 class Producer;        // one connected producer, see producer.h
 
@@ -67,7 +68,8 @@ struct PublishItem {
   bool is_marker = false;
   std::optional<TxnId> txn;
   std::uint32_t messages = 1;
-  Buffer entry;  // [checksum] metadata payload, as stored
+  Buffer entry;                      // [checksum] metadata payload, as stored
+  std::int64_t deliver_at_time = 0;  // 0: at once
   // Not OK: refused by the session already (checksum); answered in its turn.
   Status refused;
 };
@@ -82,7 +84,7 @@ struct ProducerStats {
 struct TopicStats {
   double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0;
   std::int64_t msg_in_counter = 0, bytes_in_counter = 0;
-  std::int64_t storage_size = 0, backlog_size = 0;
+  std::int64_t storage_size = 0, backlog_size = 0, delayed_index_bytes = 0;
   std::int64_t oldest_backlog_seconds = -1;  // as of the last check_backlog(); -1: no backlog
   std::int64_t ongoing_txns = 0, aborted_txns = 0, committed_txns = 0;
   std::optional<std::uint64_t> topic_epoch;
@@ -112,6 +114,17 @@ class Topic {
   // What one read of a connection held for this topic, in order. Receipts and errors go out through
   // each producer's outbox, in order. `items` is emptied (its capacity may be reused).
   virtual void publish(std::vector<PublishItem>& items) = 0;
+
+  // What is held back until its time; nullptr: nothing is, or delayed delivery is off.
+  virtual DelayedIndex* delayed_index() const { return nullptr; }
+  // Is the entry, to be delivered at `deliver_at_time`, early? Then it is held back from now on
+  // (NoRoom: it cannot be, for the moment).
+  enum class Hold : std::uint8_t { NotEarly, Held, NoRoom };
+  virtual Hold hold_if_early(std::int64_t deliver_at_time, Position position) {
+    (void)deliver_at_time;
+    (void)position;
+    return Hold::NotEarly;
+  }
 
   virtual std::shared_ptr<Subscription> subscription(const std::string& name) const = 0;
   virtual std::vector<std::string> subscription_names() const = 0;

@@ -50,6 +50,10 @@ void overlay(NamespacePolicies& policies, const json::object& own) {
   if (const auto on = flag(own, "deduplicationEnabled")) policies.deduplication = on;
   if (const auto on = flag(own, "schemaValidationEnforced"))
     policies.schema_validation_enforced = *on;
+  if (const json::object* delayed = object_in(own, "delayedDelivery")) {
+    if (const auto on = flag(*delayed, "active")) policies.delayed_delivery = on;
+    take(*delayed, "maxDeliveryDelayInMillis", policies.max_delivery_delay_ms);
+  }
   if (const json::object* creation = object_in(own, "autoSubscriptionCreation")) {
     if (const auto on = flag(*creation, "allowAutoSubscriptionCreation"))
       policies.auto_subscription_creation = on;

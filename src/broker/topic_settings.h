@@ -42,6 +42,8 @@ struct TopicSettings {
   bool delete_while_inactive = true;
   bool inactive_if_caught_up = false;  // with subscriptions that have nothing left
   std::int64_t inactive_seconds = 60;
+  bool delayed_delivery = true;          // off: messages are delivered at once
+  std::int64_t max_delivery_delay_ms = 0;
 };
 
 }  // namespace geminga

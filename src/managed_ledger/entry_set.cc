@@ -102,6 +102,33 @@ std::uint32_t EntrySet::Chunk::erase_through(std::uint32_t last) {
   return removed;
 }
 
+bool EntrySet::Chunk::erase(std::uint32_t i) {
+  if (!contains(i)) return false;
+  --count_;
+  if (words_) {
+    const bool left = i > 0 && contains(i - 1);
+    const bool right = i + 1 < kChunkSize && contains(i + 1);
+    (*words_)[i / 64] &= ~(std::uint64_t{1} << (i % 64));
+    run_count_ = static_cast<std::uint16_t>(run_count_ - 1 + (left ? 1 : 0) + (right ? 1 : 0));
+    if (run_count_ <= kFewRuns) to_runs();
+    return true;
+  }
+  const auto at = runs_.begin() + static_cast<std::ptrdiff_t>(run_at_or_after(i));
+  if (at->first == at->last) {
+    runs_.erase(at);
+  } else if (at->first == i) {
+    ++at->first;
+  } else if (at->last == i) {
+    --at->last;
+  } else {
+    const Run upper{static_cast<std::uint16_t>(i + 1), at->last};
+    at->last = static_cast<std::uint16_t>(i - 1);
+    runs_.insert(at + 1, upper);
+    if (runs_.size() > kMaxRuns) to_words();
+  }
+  return true;
+}
+
 std::uint32_t EntrySet::Chunk::next_missing(std::uint32_t i) const {
   if (!words_) {
     const std::size_t at = run_at_or_after(i);
@@ -180,6 +207,18 @@ void EntrySet::insert_range(EntryId first, EntryId last) {
     at = until + 1;
   }
   ranges_ += 1 - joined;
+}
+
+bool EntrySet::erase(EntryId entry) {
+  const auto at = chunks_.find(entry >> kChunkBits);
+  if (at == chunks_.end() ||
+      !at->second.erase(static_cast<std::uint32_t>(entry) & (kChunkSize - 1))) {
+    return false;
+  }
+  if (at->second.empty()) chunks_.erase(at);
+  --size_;
+  ranges_ += (entry > 0 && contains(entry - 1) ? 1 : 0) + (contains(entry + 1) ? 1 : 0) - 1;
+  return true;
 }
 
 bool EntrySet::contains(EntryId entry) const {

@@ -54,6 +54,9 @@ TEST(EntrySet, AgreesWithASetOverRandomWork) {
             model.erase(model.begin(), until);
           }
           break;
+        case 2:
+        case 3:
+        case 4: EXPECT_EQ(set.erase(id), model.erase(id) == 1); break;
         default: EXPECT_EQ(set.insert(id), model.insert(id).second);
       }
       const EntryId probe = std::uniform_int_distribution<EntryId>(0, span)(random);
@@ -73,6 +76,54 @@ TEST(EntrySet, AgreesWithASetOverRandomWork) {
       return true;
     });
     EXPECT_EQ(walked, model);
+  }
+}
+
+TEST(EntrySet, StoredPartsAndJoinedSetsAgreeWithASet) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (const EntryId span : {EntryId{300}, EntryId{9'000}, EntryId{100'000}}) {
+    EntrySet one;
+    EntrySet two;
+    std::set<EntryId> model;
+    for (int i = 0; i < 6000; ++i) {
+      const EntryId id = std::uniform_int_distribution<EntryId>(0, span)(random);
+      (i % 3 == 0 ? one : two).insert(id);
+      model.insert(id);
+    }
+    EntrySet joined;
+    joined.merge(one);
+    joined.merge(two);
+    EntrySet loaded;
+    std::size_t parts = 0;
+    for (const EntrySet* set : {&two, &one}) {
+      for (const std::string& part : set->encode(1000)) {
+        ++parts;
+        EXPECT_LT(part.size(), 1600U);
+        ASSERT_TRUE(loaded.merge_encoded(part).is_ok());
+      }
+    }
+    EXPECT_GT(parts, span > 50'000 ? 4U : 1U);
+    for (const EntrySet* set : {&joined, &loaded}) {
+      EXPECT_EQ(set->size(), static_cast<std::int64_t>(model.size()));
+      EXPECT_EQ(set->ranges(), ranges_of(model));
+      std::set<EntryId> walked;
+      set->for_each_range([&](EntryId first, EntryId last) {
+        for (EntryId i = first; i <= last; ++i) walked.insert(i);
+        return true;
+      });
+      EXPECT_EQ(walked, model);
+    }
+    // Damage is found or does no harm.
+    std::string bytes = one.encode(1 << 20).front();
+    for (int i = 0; i < 2000; ++i) {
+      std::string damaged = bytes.substr(0, random() % (bytes.size() + 1));
+      if (!damaged.empty()) damaged[random() % damaged.size()] = static_cast<char>(random());
+      EntrySet set;
+      (void)set.merge_encoded(damaged);
+      EXPECT_LE(set.ranges(), set.size());
+    }
   }
 }
 

@@ -172,10 +172,10 @@ Task<Result<bool>> managed_ledger_exists(MetadataStore& metadata, std::string na
 Task<Result<std::vector<std::string>>> list_managed_ledgers(MetadataStore& metadata,
                                                             std::string prefix);
 
-// The ids of all ledgers that managed ledgers and cursors name, ascending. A ledger in a
-// LedgerStore that neither this nor the schema registry names was left by a crash between two steps
-// and may be removed, if that is asked before the first topic is opened. Reads every key below
-// /managed-ledgers.
+// The ids of all ledgers that managed ledgers, cursors and delayed indexes name, ascending. A
+// ledger in a LedgerStore that neither this nor the schema registry names was left by a crash
+// between two steps and may be removed, if that is asked before the first topic is opened. Reads
+// every key below /managed-ledgers and /geminga/delayed-index.
 Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata);
 
 }  // namespace geminga

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "managed_ledger/delayed_index.h"
 #include "managed_ledger/managed_ledger.h"
 #include "managed_ledger/stored_form.h"
 
@@ -61,11 +62,33 @@ Task<Status> add_below(MetadataStore& metadata, std::string path, int depth,
   co_return Status::ok();
 }
 
+Task<Status> add_delayed_indexes(MetadataStore& metadata, std::string path,
+                                 std::vector<LedgerId>& ids) {
+  auto value = co_await metadata.get(path);
+  if (!value) co_return value.status();
+  if (!*value) co_return Status::ok();
+  if (!(*value)->value.empty()) {
+    // One that cannot be read is made anew by its topic, and names nothing.
+    if (auto named = DelayedIndex::ledgers_in((*value)->value, path))
+      ids.insert(ids.end(), named->begin(), named->end());
+    co_return Status::ok();
+  }
+  auto names = co_await metadata.children(path);
+  if (!names) co_return names.status();
+  for (const std::string& name : *names) {
+    Status added = co_await add_delayed_indexes(metadata, path + "/" + name, ids);
+    if (!added) co_return added;
+  }
+  co_return Status::ok();
+}
+
 }  // namespace
 
 Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata) {
   std::vector<LedgerId> ids;
   Status status = co_await add_below(metadata, "/managed-ledgers", 0, ids);
+  if (status)
+    status = co_await add_delayed_indexes(metadata, std::string(DelayedIndex::kRoot), ids);
   if (!status) co_return status.with_context("listing the ledgers in use");
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

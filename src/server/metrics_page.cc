@@ -74,6 +74,8 @@ constexpr TopicMetric kTopicMetrics[] = {
     {Metric::pulsar_in_bytes_total, [](const TopicStats& s) { return count(s.bytes_in_counter); }},
     {Metric::pulsar_in_messages_total, [](const TopicStats& s) { return count(s.msg_in_counter); }},
     {Metric::pulsar_storage_size, [](const TopicStats& s) { return count(s.storage_size); }},
+    {Metric::pulsar_delayed_message_index_size_bytes,
+     [](const TopicStats& s) { return count(s.delayed_index_bytes); }},
     {Metric::pulsar_storage_logical_size,
      [](const TopicStats& s) { return count(s.storage_size); }},
     {Metric::pulsar_storage_backlog_size,
@@ -144,6 +146,7 @@ Snapshots by_namespace(const Snapshots& topics) {
     sum.msg_in_counter += topic.stats.msg_in_counter;
     sum.bytes_in_counter += topic.stats.bytes_in_counter;
     sum.storage_size += topic.stats.storage_size;
+    sum.delayed_index_bytes += topic.stats.delayed_index_bytes;
     sum.backlog_size += topic.stats.backlog_size;
     sum.publishers.insert(sum.publishers.end(), topic.stats.publishers.size(), ProducerStats());
     for (const SubscriptionStats& sub : topic.stats.subscriptions) {

@@ -264,7 +264,7 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   }
   out["nonContiguousDeletedMessagesRanges"] = ranges;
   out["nonContiguousDeletedMessagesRangesSerializedSize"] = 0;
-  out["delayedMessageIndexSizeInBytes"] = 0;
+  out["delayedMessageIndexSizeInBytes"] = stats.delayed_index_bytes;
   json::object compaction;
   compaction["lastCompactionRemovedEventCount"] = 0;
   compaction["lastCompactionSucceedTimestamp"] = 0;
@@ -350,6 +350,7 @@ TopicStats sum_of_partitions(const std::vector<TopicStats>& partitions) {
     sum.msg_in_counter += part.msg_in_counter;
     sum.bytes_in_counter += part.bytes_in_counter;
     sum.storage_size += part.storage_size;
+    sum.delayed_index_bytes += part.delayed_index_bytes;
     sum.backlog_size += part.backlog_size;
     for (std::size_t i = 0; i < part.publishers.size(); ++i) {
       if (i == sum.publishers.size()) {

@@ -182,7 +182,7 @@ Task<Status> LedgerChain::end_current() {
   }
   for (std::size_t i = 0; i < pending_.size(); ++i) pending_[i].entry = -1;
   list_.close_back(last + 1, current_->bytes(), current_->messages(), now_ms());
-  handles_.put(current_);
+  handles_.keep(current_);
   if (progress_ && pending_.empty()) std::exchange(progress_, nullptr)->set();
   co_return Status::ok();
 }
@@ -261,7 +261,7 @@ Task<Status> LedgerChain::switch_ledger() {
 
 void LedgerChain::begin_writing(std::shared_ptr<Ledger> ledger) {
   current_ = std::move(ledger);
-  handles_.put(current_);
+  handles_.keep(current_);
   list_.push_back({.id = current_->id()});
   created_ms_ = now_ms();
   submitted_entries_ = 0;

@@ -70,7 +70,7 @@ Task<Result<std::vector<Entry>>> LedgerChain::read(Position from, std::size_t ma
     // Trimmed while it was read: go on after it.
     if (list_.find(at.ledger) != nullptr) {
       handles_.drop(at.ledger);
-      if (current_ && current_->id() == at.ledger) handles_.put(current_);
+      if (current_ && current_->id() == at.ledger) handles_.keep(current_);
       co_return status.with_context("reading " + at.to_string() + " of " + name_);
     }
     from = at;

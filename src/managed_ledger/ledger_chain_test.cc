@@ -182,6 +182,24 @@ TEST_F(LedgerChainTest, TellsWhichLedgersAreInUse) {
   });
 }
 
+// Handles of ledgers are few; the one of the ledger that is written to must not be given up for
+// others: to open it again would fence ourselves.
+TEST_F(LedgerChainTest, ReadsManyLedgersWhileItWrites) {
+  run([&]() -> Task<void> {
+    config.max_entries_per_ledger = 2;
+    CO_ASSERT_OK(co_await open());
+    const Position start = Position::earliest();
+    const auto holds = ledger->new_non_durable_cursor("r", start);
+    co_await append_and_settle(41);
+    EXPECT_EQ(co_await texts_from(start), numbers(0, 41));
+    EXPECT_EQ(co_await texts_from(start), numbers(0, 41));
+    co_await append_and_settle(4);
+    EXPECT_EQ(co_await texts_from(start), numbers(0, 45));
+    for (const auto& outcome : sink.outcomes) EXPECT_OK(outcome.status);
+    EXPECT_OK(co_await close());
+  });
+}
+
 TEST_F(LedgerChainTest, TwoOwnersTheSecondFencesTheFirst) {
   run([&]() -> Task<void> {
     CO_ASSERT_OK(co_await open());

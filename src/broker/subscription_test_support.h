@@ -357,6 +357,11 @@ class TestCursor final : public ManagedCursor {
   void set_position_properties(std::map<std::string, std::int64_t> p) override {
     numbers_ = std::move(p);
   }
+  Task<Status> commit(Position p, std::map<std::string, std::int64_t> numbers) override {
+    GM_CO_RETURN_IF_ERROR(co_await reset(ledger_.next(p)));
+    numbers_ = std::move(numbers);
+    co_return Status::ok();
+  }
 
   std::optional<Status> reset_error;
   bool exact_backlog = true;  // off where a test acknowledges very many

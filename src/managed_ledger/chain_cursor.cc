@@ -148,6 +148,32 @@ Task<Status> ChainCursor::reset(Position position) {
   co_return co_await flush();
 }
 
+Task<Status> ChainCursor::commit(Position mark_delete,
+                                 std::map<std::string, std::int64_t> properties) {
+  auto inside = chain_.gate().hold();
+  if (!inside) co_return Status::Closed("the managed ledger " + chain_.name() + " is closed");
+  auto lock = co_await writing_.lock();
+  if (removed_)
+    co_return Status::NotFound("the cursor " + name_ + " of " + chain_.name() + " is deleted");
+  if (chain_.fenced()) co_return chain_.fence_status();
+  const LedgerList& list = chain_.list();
+  const Position through = list.previous(list.next(mark_delete));
+  const std::uint64_t changes = changes_;
+  if (store_ != nullptr) {
+    CursorState next(list);
+    next.reset(through);
+    const Status status = co_await store_->write_in_key(next, properties, last_active_ms_);
+    if (status.is(ErrorCode::Fenced)) chain_.fence(status);
+    if (!status) co_return status;
+  }
+  const LedgerId before = state_.needed_ledger();
+  position_properties_ = std::move(properties);
+  state_.reset(through);
+  changed(before);
+  if (changes_ == changes + 1) persisted_ = changes_;  // nothing else happened meanwhile
+  co_return Status::ok();
+}
+
 StoredStateLimits ChainCursor::limits() const {
   StoredStateLimits limits;
   limits.max_ranges = chain_.config().max_acked_ranges_to_persist;

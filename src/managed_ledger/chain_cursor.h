@@ -64,6 +64,8 @@ class ChainCursor final : public ManagedCursor, public std::enable_shared_from_t
     return position_properties_;
   }
   void set_position_properties(std::map<std::string, std::int64_t> properties) override;
+  Task<Status> commit(Position mark_delete,
+                      std::map<std::string, std::int64_t> properties) override;
 
   // For the chain.
   bool dirty() const { return !removed_ && changes_ != persisted_; }

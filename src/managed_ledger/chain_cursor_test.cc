@@ -352,5 +352,40 @@ TEST_F(ChainCursorTest, AcksWithoutACountSettleExactly) {
   });
 }
 
+// Both or neither, and in the key, where whoever looks for ledgers in use sees it.
+TEST_F(ChainCursorTest, CommitsPositionAndNumbersAtOnce) {
+  run([&]() -> Task<void> {
+    CO_ASSERT_OK(co_await open());
+    auto cursor = co_await cursor_s();
+    co_await append_and_settle(10);
+    cursor->ack({0, 0});
+    EXPECT_TRUE(co_await persisted(cursor));
+    std::map<std::string, std::int64_t> numbers;
+    numbers[kCompactedLedgerProperty] = 77;
+    faults->decide = [](const std::string& op, const std::string&) {
+      return op == "put" ? std::optional(testing::Fault{Status::Io("no")}) : std::nullopt;
+    };
+    EXPECT_TRUE((co_await cursor->commit({0, 5}, numbers)).is(ErrorCode::Io));
+    EXPECT_EQ(cursor->mark_delete(), (Position{0, 0}));
+    EXPECT_TRUE(cursor->position_properties().empty());
+    faults->heal();
+    EXPECT_OK(co_await cursor->commit({0, 5}, numbers));
+    EXPECT_EQ(cursor->mark_delete(), (Position{0, 5}));
+    EXPECT_EQ(cursor->position_properties(), numbers);
+    EXPECT_FALSE(static_cast<const ChainCursor&>(*cursor).dirty());
+    EXPECT_EQ(key().cursorsledgerid(), -1);
+    auto used = co_await referenced_ledgers(*metadata);
+    CO_ASSERT_OK(used);
+    EXPECT_TRUE(std::binary_search(used->begin(), used->end(), 77));
+    cursor.reset();
+    CO_ASSERT_OK(co_await crash_and_open());
+    cursor = ledger->cursor("s");
+    EXPECT_EQ(cursor->mark_delete(), (Position{0, 5}));
+    EXPECT_EQ(cursor->position_properties(), numbers);
+    cursor.reset();
+    EXPECT_OK(co_await close());
+  });
+}
+
 }  // namespace
 }  // namespace geminga

@@ -159,6 +159,15 @@ Task<Status> CursorStore::write(const CursorState& state,
   co_return co_await write_to_key(std::move(whole));
 }
 
+Task<Status> CursorStore::write_in_key(const CursorState& state,
+                                       const PositionProperties& position_properties,
+                                       std::int64_t last_active_ms) {
+  pulsar::ml::ManagedCursorInfo whole = info_;
+  whole.set_lastactive(last_active_ms);
+  put_state(state, position_properties, true, &whole);
+  co_return co_await write_to_key(std::move(whole));
+}
+
 Task<Status> CursorStore::write_to_new_ledger(std::string state,
                                               pulsar::ml::ManagedCursorInfo snapshot) {
   std::map<std::string, std::string> metadata = {{"application", "pulsar"},

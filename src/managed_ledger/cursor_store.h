@@ -45,6 +45,9 @@ class CursorStore {
   // Persists the state as it is at the call.
   Task<Status> write(const CursorState& state, const PositionProperties& position_properties,
                      StoredStateLimits limits, std::int64_t last_active_ms);
+  // The same, all of it in the key. For states without holes.
+  Task<Status> write_in_key(const CursorState& state, const PositionProperties& position_properties,
+                            std::int64_t last_active_ms);
   Task<Status> set_properties(Properties properties, std::int64_t last_active_ms);
   // The clean end: everything into the key and the ledger away, or, if the state is large, one last
   // entry. `changed`: since the last write(). Does nothing if the key says it all.

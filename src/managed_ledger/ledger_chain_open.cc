@@ -234,6 +234,9 @@ Task<Status> LedgerChain::remove() {
   for (const LedgerSlot& slot : list_) ids.push_back(slot.id);
   for (const auto& [name, cursor] : cursors_) {
     if (cursor->store()->ledger_id() >= 0) ids.push_back(cursor->store()->ledger_id());
+    const auto& numbers = cursor->position_properties();
+    if (const auto compacted = numbers.find(kCompactedLedgerProperty); compacted != numbers.end())
+      ids.push_back(compacted->second);
   }
   co_await remove_ledgers(std::move(ids));
   co_return Status::ok();

@@ -100,6 +100,15 @@ class ManagedCursor {
   virtual Task<Status> set_properties(std::map<std::string, std::string> properties) = 0;
   virtual const std::map<std::string, std::int64_t>& position_properties() const = 0;
   virtual void set_position_properties(std::map<std::string, std::int64_t> properties) = 0;
+  // For the broker's own cursors: the state becomes "everything through `mark_delete`, nothing
+  // beyond" and these numbers, both or neither, on disk before in memory. An error says that memory
+  // has not changed; if the write took effect all the same, the next one answers Fenced. The
+  // numbers are in the cursor's key, where referenced_ledgers() finds them.
+  virtual Task<Status> commit(Position mark_delete,
+                              std::map<std::string, std::int64_t> properties) = 0;
 };
+
+// The number under which a cursor keeps the ledger of a topic's compacted data.
+inline constexpr char kCompactedLedgerProperty[] = "CompactedTopicLedger";
 
 }  // namespace geminga

@@ -16,7 +16,7 @@ Task<Status> add_cursor(MetadataStore& metadata, std::string path, std::vector<L
   if (!info) co_return info.status();
   if (info->cursorsledgerid() >= 0) ids.push_back(info->cursorsledgerid());
   for (const auto& property : info->properties()) {
-    if (property.name() == "CompactedTopicLedger") ids.push_back(property.value());
+    if (property.name() == kCompactedLedgerProperty) ids.push_back(property.value());
   }
   co_return Status::ok();
 }

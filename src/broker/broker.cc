@@ -183,6 +183,8 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   settings.delayed_delivery =
       of_namespace.delayed_delivery.value_or(config_.delayed_delivery_enabled);
   settings.max_delivery_delay_ms = of_namespace.max_delivery_delay_ms.value_or(0);
+  settings.compaction_threshold = of_namespace.compaction_threshold.value_or(
+      config_.broker_service_compaction_threshold_in_bytes);
   settings.message_ttl_seconds =
       of_namespace.message_ttl_seconds.value_or(config_.ttl_duration_default_in_seconds);
   if (!name.is_system()) take_upkeep(of_namespace, config_, settings);

@@ -9,6 +9,7 @@
 #include "broker/broker.h"
 #include "broker/call_on.h"
 #include "broker/namespaces.h"
+#include "broker/topic_compaction.h"
 #include "broker/topic_shard.h"
 
 namespace geminga {
@@ -104,6 +105,7 @@ Task<Status> Broker::update_partitions(TopicName name, std::int32_t partitions) 
     if (!topic) co_return topic.status();
     Subscriptions durable;
     for (const std::string& subscription : (*topic)->subscription_names()) {
+      if (subscription == kCompactionCursor) continue;
       const auto found = (*topic)->subscription(subscription);
       if (found != nullptr && found->cursor() != nullptr && found->cursor()->durable()) {
         durable[subscription] = found->cursor()->properties();

@@ -24,6 +24,7 @@ Consumer::Consumer(const SubscribeRequest& request)
       id_(request.consumer_id),
       name_(request.consumer_name),
       priority_(request.priority_level),
+      read_compacted_(request.read_compacted),
       key_shared_(request.key_shared),
       metadata_(request.metadata),
       epoch_(request.consumer_epoch),

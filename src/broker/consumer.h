@@ -100,6 +100,7 @@ class Consumer final : public Outbox::WritableListener {
   std::uint64_t id() const { return id_; }
   const std::string& name() const { return name_; }
   std::int32_t priority() const { return priority_; }
+  bool read_compacted() const { return read_compacted_; }
   const std::optional<KeySharedOptions>& key_shared() const { return key_shared_; }
   std::int64_t epoch() const { return epoch_; }
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
@@ -141,6 +142,7 @@ class Consumer final : public Outbox::WritableListener {
   std::uint64_t id_;
   std::string name_;
   std::int32_t priority_;
+  bool read_compacted_;
   std::optional<KeySharedOptions> key_shared_;
   std::map<std::string, std::string> metadata_;
   std::int64_t epoch_;

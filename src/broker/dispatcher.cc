@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "broker/compacted_reads.h"
 #include "broker/topic.h"
 #include "runtime/async.h"
 
@@ -109,7 +110,7 @@ bool Dispatcher::fetch(Source source, Position from, std::size_t max_entries) {
     cut_unreadable(out);
     return !out.empty();
   }
-  if (env_.ledger.read_cached(from, max_entries, env_.config.max_read_size_bytes, out) > 0) {
+  if (read_cached(source, from, max_entries, out) > 0) {
     cut_unreadable(out);
     return !out.empty();
   }
@@ -117,12 +118,27 @@ bool Dispatcher::fetch(Source source, Position from, std::size_t max_entries) {
   return false;
 }
 
+std::size_t Dispatcher::read_cached(Source source, Position from, std::size_t max_entries,
+                                    std::vector<Entry>& out) {
+  const std::size_t max_bytes = env_.config.max_read_size_bytes;
+  if (source.kind == Source::Kind::Compacted)
+    return env_.compacted->read_cached(from, max_entries, max_bytes, out);
+  return env_.ledger.read_cached(from, max_entries, max_bytes, out);
+}
+
+Task<Result<std::vector<Entry>>> Dispatcher::read(Source source, Position from,
+                                                  std::size_t max_entries) {
+  const std::size_t max_bytes = env_.config.max_read_size_bytes;
+  if (source.kind == Source::Kind::Compacted)
+    return env_.compacted->read(from, max_entries, max_bytes);
+  return env_.ledger.read(from, max_entries, max_bytes);
+}
+
 void Dispatcher::start_read(Source source, Position from, std::size_t max_entries) {
   reading_ = spawn(env_.shard, env_.gate,
                    [self = shared_from_this(), generation = generation_, source, from,
                     max_entries]() -> Task<void> {
-                     auto result = co_await self->env_.ledger.read(
-                         from, max_entries, self->env_.config.max_read_size_bytes);
+                     auto result = co_await self->read(source, from, max_entries);
                      self->read_done(generation, source, from, std::move(result));
                    });
 }

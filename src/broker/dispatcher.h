@@ -38,6 +38,7 @@
 
 namespace geminga {
 
+class CompactedReads;
 class Topic;
 
 struct SubscriptionCounters {
@@ -62,6 +63,7 @@ struct DispatcherEnv {
   const std::string& subscription;
   bool durable;
   const TransactionAcks& transaction_acks;
+  CompactedReads* compacted = nullptr;  // for consumers that read the compacted topic
 };
 
 class Dispatcher : public Deferred,
@@ -124,9 +126,9 @@ class Dispatcher : public Deferred,
 
  protected:
   // Where entries come from: the log itself, the entries to be sent again, those that wait for one
-  // consumer (`whose`), those that were held back until now.
+  // consumer (`whose`), those that were held back until now, or the topic's compacted data.
   struct Source {
-    enum class Kind : std::uint8_t { Log, Replay, Parked, Due } kind = Kind::Log;
+    enum class Kind : std::uint8_t { Log, Replay, Parked, Due, Compacted } kind = Kind::Log;
     const Consumer* whose = nullptr;
     friend bool operator==(const Source&, const Source&) = default;
   };
@@ -196,6 +198,9 @@ class Dispatcher : public Deferred,
  private:
   void run_turn();
   void cut_unreadable(std::vector<Entry>& entries) const;
+  std::size_t read_cached(Source source, Position from, std::size_t max_entries,
+                          std::vector<Entry>& out);
+  Task<Result<std::vector<Entry>>> read(Source source, Position from, std::size_t max_entries);
   void start_read(Source source, Position from, std::size_t max_entries);
   void read_done(std::uint64_t generation, Source source, Position from,
                  Result<std::vector<Entry>> result);

@@ -1,5 +1,6 @@
 // One consumer gets everything, in order: Exclusive, and what Failover is built on. Keeps nothing
-// per entry.
+// per entry. A consumer that asked for the compacted topic gets what compaction left up to its
+// horizon and the log behind it (compacted_reads.h).
 #pragma once
 
 #include <memory>
@@ -20,6 +21,7 @@ class DispatcherExclusive : public Dispatcher {
   Status add(std::shared_ptr<Consumer> consumer) override;
   void remove(Consumer& consumer) override;
   void ack(Consumer& consumer, const AckedMessage& message) override;
+  void rewind() override;
   // Positions mean nothing here: all that is not acknowledged comes again, in order.
   void redeliver(Consumer& consumer, std::span<const Position> positions,
                  std::int64_t epoch) override;
@@ -35,6 +37,14 @@ class DispatcherExclusive : public Dispatcher {
   }
 
  private:
+  // nullptr unless the consumer reads the compacted topic.
+  CompactedReads* compacted_reads(const Consumer* consumer) const;
+  // What is to be delivered next is in the compacted data. May move the read position over what
+  // they have nothing of.
+  bool read_compacted(const Consumer& consumer);
+  // What of an entry of the compacted data is sent now; `left` is what its cursor says.
+  Remaining left_in_compacted(Position gap_from, const Entry& entry, const EntryMetadata& metadata,
+                              const Remaining& left);
   // Consumers that asked for a part of the keys (readers with key hash ranges) see only those.
   bool wanted(const Consumer& consumer, const EntryMetadata& metadata);
 

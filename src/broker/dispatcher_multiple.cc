@@ -268,7 +268,8 @@ void DispatcherMultiple::bind_chunks(const EntryMetadata& metadata, Consumer& co
 bool DispatcherMultiple::skip_headless(const Entry& entry, const EntryMetadata& metadata) {
   if (!from_log_ || !metadata.is_chunk() || metadata.chunk_id == 0 || chunks_forgotten_)
     return false;
-  if (!replay_.empty() || !held_.empty() || held() != nullptr || parked_ > 0 || bound_to(metadata) != nullptr)
+  if (!replay_.empty() || !held_.empty() || held() != nullptr || parked_ > 0 ||
+      bound_to(metadata) != nullptr)
     return false;
   if (env_.counters.headless_chunks++ == 0) {
     GM_LOG_WARN(
@@ -308,6 +309,7 @@ void DispatcherMultiple::serve(Source source) {
         if (consumer.get() == source.whose) serve_parked(*consumer);
       }
       return;
+    case Source::Kind::Compacted: return;  // only in order, to one consumer
   }
 }
 

@@ -42,7 +42,8 @@ constexpr Told kTold[] = {
     {WaitReason::LookAheadFull, "LOOK_AHEAD_FULL",
      "too many entries wait for slow consumers or keys in use",
      "the slow consumers hold up the others: see their permits and unacknowledged messages"},
-    {WaitReason::DelayedIndexFull, "DELAYED_INDEX_FULL", "the index of delayed messages is full, because it cannot be written",
+    {WaitReason::DelayedIndexFull, "DELAYED_INDEX_FULL",
+     "the index of delayed messages is full, because it cannot be written",
      "see whether the disk is full"},
 };
 

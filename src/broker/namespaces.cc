@@ -129,6 +129,7 @@ Result<NamespacePolicies> parse_namespace_policies(const std::string& text) {
   policies.subscription_expiration_minutes = number(stored, "subscription_expiration_time_minutes");
   take_backlog_quotas(stored.if_contains("backlog_quota_map"), policies);
   take_inactive_topics(stored.if_contains("inactive_topic_policies"), policies);
+  policies.compaction_threshold = number(stored, "compaction_threshold");
   policies.deduplication = flag(stored, "deduplicationEnabled");
   policies.max_producers_per_topic = number(stored, "max_producers_per_topic");
   policies.max_consumers_per_topic = number(stored, "max_consumers_per_topic");

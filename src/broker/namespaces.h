@@ -43,6 +43,7 @@ struct NamespacePolicies {
   std::optional<BacklogQuota> backlog_age;
   std::optional<InactiveTopics> inactive_topics;
   std::optional<std::int64_t> subscription_expiration_minutes;
+  std::optional<std::int64_t> compaction_threshold;  // bytes; 0: only when asked
   std::optional<bool> deduplication;
   std::optional<std::int64_t> max_producers_per_topic;
   std::optional<std::int64_t> max_consumers_per_topic;

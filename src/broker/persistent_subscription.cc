@@ -45,6 +45,13 @@ PersistentSubscription::PersistentSubscription(Topic& topic, ManagedLedger& ledg
       config_(config),
       transactions_(std::move(transactions), *cursor_) {
   transactions_.set_topic_ledger(ledger);
+  if (topic_.compaction() != nullptr)
+    compacted_ = std::make_unique<CompactedReads>(*topic_.compaction(), ledger_, *cursor_);
+}
+
+void PersistentSubscription::read_compacted_from(Position next) {
+  read_compacted_ = true;
+  if (compacted_) compacted_->start_at(next);
 }
 
 PersistentSubscription::~PersistentSubscription() = default;
@@ -56,8 +63,8 @@ std::size_t PersistentSubscription::consumer_count() const {
 std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(
     const SubscribeRequest& request) {
   const DispatcherEnv env{
-      topic_,    ledger_, *cursor_, topic_.shard(),      gate_, config_, redeliveries(),
-      counters_, name_,   durable_, transactions_.acks()};
+      topic_,    ledger_, *cursor_, topic_.shard(),       gate_,           config_, redeliveries(),
+      counters_, name_,   durable_, transactions_.acks(), compacted_.get()};
   switch (request.type) {
     case SubscriptionType::Exclusive: return std::make_shared<DispatcherExclusive>(env);
     case SubscriptionType::Failover: return std::make_shared<DispatcherFailover>(env);
@@ -116,6 +123,7 @@ Task<Result<std::shared_ptr<Consumer>>> PersistentSubscription::add_consumer(
     co_return Added(Status::ConsumerBusy("Subscription reached max consumers limit"));
   }
   auto consumer = std::make_shared<Consumer>(request);
+  read_compacted_ = request.read_compacted;
   status = dispatcher_->add(consumer);
   if (!status) co_return Added(std::move(status));
   cursor_->touch();
@@ -165,9 +173,12 @@ Status PersistentSubscription::ack(Consumer& consumer, const AckRequest& request
 void PersistentSubscription::ack_cumulatively(const AckedMessage& message) {
   if (message.remaining.empty()) {
     cursor_->ack_cumulative(message.position);
+    if (compacted_) compacted_->ack_cumulative(message.position);
   } else {
     // Everything before, and of this entry what the client says.
     cursor_->ack_cumulative(ledger_.previous(message.position));
+    if (compacted_)
+      compacted_->ack_cumulative({message.position.ledger, message.position.entry - 1});
     if (config_.batch_index_ack) {
       cursor_->ack_partly(message.position, message.remaining, message.batch_size);
     }
@@ -200,6 +211,8 @@ Task<Status> PersistentSubscription::reset_to(Position position, AckSet remainin
   if (closed_) co_return Status::ServiceNotReady("Subscription is fenced");
   resetting_ = std::make_shared<Event>();
   disconnect(nullptr);
+  // Where the compacted data begin before the log does, they are sought, too.
+  if (compacted_) compacted_->start_at(position);
   Status status = co_await cursor_->reset(position);
   if (status && !remaining.empty() && config_.batch_index_ack) {
     cursor_->ack_partly(position, remaining, 0);
@@ -226,6 +239,8 @@ Task<Status> PersistentSubscription::seek_to_time(std::int64_t time_ms) {
   auto inside = gate_.hold();
   if (!inside) co_return Status::ServiceNotReady("Subscription is fenced");
   auto position = co_await first_at_or_after(time_ms);
+  if (position && read_compacted_ && compacted_)
+    position = co_await compacted_->first_published_at(time_ms, *position);
   if (!position) co_return position.status();
   co_return co_await reset_to(*position, AckSet{});
 }

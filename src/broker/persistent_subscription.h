@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "broker/compacted_reads.h"
 #include "broker/dispatcher.h"
 #include "broker/dispatcher_config.h"
 #include "broker/subscription.h"
@@ -47,6 +48,10 @@ class PersistentSubscription final : public Subscription,
   std::optional<SubscriptionType> type() const override { return type_; }
   std::size_t consumer_count() const override;
   ManagedCursor* cursor() const override { return cursor_.get(); }
+  CompactedReads* compacted_reads() override {
+    return read_compacted_ ? compacted_.get() : nullptr;
+  }
+  void read_compacted_from(Position next) override;
 
   Task<Result<std::shared_ptr<Consumer>>> add_consumer(SubscribeRequest request) override;
   void remove_consumer(const std::shared_ptr<Consumer>& consumer) override;
@@ -105,7 +110,9 @@ class PersistentSubscription final : public Subscription,
   const std::shared_ptr<ManagedCursor> cursor_;
   const std::string name_;
   const bool durable_;
-  DispatcherConfig config_;  // dispatchers refer to it
+  DispatcherConfig config_;                    // dispatchers refer to it
+  std::unique_ptr<CompactedReads> compacted_;  // nullptr: the topic cannot be compacted
+  bool read_compacted_ = false;                // the last consumer asked for it
   std::optional<SubscriptionType> type_;
 
   bool closed_ = false;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "broker/compaction_subscription.h"
 #include "broker/persistent_subscription.h"
 #include "wire/message_metadata.h"
 
@@ -17,8 +18,8 @@ constexpr std::uint64_t kNoHighest = ~std::uint64_t{0};
 
 // Cursors of the broker's own; no client subscribes to them.
 bool is_internal_cursor(const std::string& name) {
-  return name == "pulsar.dedup" || name == TransactionBuffer::kCursor || name == "__compaction" ||
-         name.starts_with("pulsar.repl");
+  return name == "pulsar.dedup" || name == TransactionBuffer::kCursor ||
+         name == kCompactionCursor || name.starts_with("pulsar.repl");
 }
 
 Status not_available() { return Status::ServiceNotReady("Topic is temporarily unavailable"); }
@@ -65,7 +66,35 @@ Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(PersistentT
   co_return topic;
 }
 
+void PersistentTopic::make_compaction() {
+  CompactorOptions options;
+  options.retain_null_key = env_.config.topic_compaction_retain_null_key;
+  options.partition = name_.partition_index();
+  options.is_aborted = [this](const TxnId& txn) { return is_aborted(txn); };
+  compaction_ = std::make_unique<TopicCompaction>(
+      TopicCompaction::Env{env_.shard, env_.ledgers, *ledger_, gate_, name_.full(), options,
+                           [this](std::shared_ptr<ManagedCursor> cursor) {
+                             subscriptions_[kCompactionCursor] =
+                                 make_compaction_subscription(*compaction_, std::move(cursor));
+                           },
+                           [this] { return max_read_position(); }});
+}
+
+// Where a threshold says that the topic will be compacted, nothing is trimmed before.
+void PersistentTopic::hold_log_for_compaction() {
+  if (settings_.compaction_threshold <= 0 || ledger_->cursor(kCompactionCursor) != nullptr) return;
+  spawn(env_.shard, gate_, [self = shared_from_this()]() -> Task<void> {
+    const Status held = co_await self->compaction_->hold_log();
+    if (!held) GM_LOG_WARN("{}: its compaction's cursor: {}", self->name_.full(), held.to_string());
+  });
+}
+
+void PersistentTopic::compact_if_due() {
+  if (!closing()) compaction_->start_if_over(settings_.compaction_threshold);
+}
+
 Task<Status> PersistentTopic::adopt_cursors() {
+  make_compaction();
   const auto& properties = ledger_->properties();
   if (const auto epoch = properties.find(kEpochProperty); epoch != properties.end()) {
     producers_.restore_epoch(std::strtoull(epoch->second.c_str(), nullptr, 10));
@@ -86,7 +115,13 @@ Task<Status> PersistentTopic::adopt_cursors() {
     // It would hold back trimming for ever.
     GM_CO_RETURN_IF_ERROR(co_await ledger_->delete_cursor(std::string(Deduplication::kCursor)));
   }
-  co_return Status::ok();
+  if (auto cursor = ledger_->cursor(kCompactionCursor)) {
+    subscriptions_[kCompactionCursor] =
+        make_compaction_subscription(*compaction_, std::move(cursor));
+  }
+  hold_log_for_compaction();
+  // The last: it may begin a run, for which nothing waits if the topic cannot be opened.
+  co_return co_await compaction_->open();
 }
 
 void PersistentTopic::apply(const TopicSettings& settings) {
@@ -99,6 +134,7 @@ void PersistentTopic::apply(const TopicSettings& settings) {
                                 settings.max_unacked_per_subscription);
   }
   if (!settings.delayed_delivery && delayed_ != nullptr) delayed_->clear();
+  hold_log_for_compaction();
   if (settings.deduplication == (deduplication_ != nullptr)) return;
   spawn(env_.shard, gate_, [self = shared_from_this()]() -> Task<void> {
     const Status switched = co_await self->switch_deduplication();
@@ -459,6 +495,11 @@ Task<Result<std::shared_ptr<Subscription>>> PersistentTopic::find_or_create(
   }
   auto made = make_subscription(std::move(cursor));
   subscriptions_[request.subscription] = made;
+  if (request.read_compacted) {
+    const Position unset = request.initial_earliest ? Position::earliest() : Position::latest();
+    made->read_compacted_from(request.durable ? unset : request.start_message_id.value_or(unset));
+    GM_CO_RETURN_IF_ERROR(co_await made->cursor()->flush());
+  }
   co_return made;
 }
 
@@ -468,6 +509,9 @@ Task<Status> PersistentTopic::create_subscription(std::string name, Position sta
   const auto inside = gate_.hold();
   if (!inside) co_return not_available();
   const auto lock = co_await creating_.lock();
+  if (name == kCompactionCursor) {
+    co_return Status::NotAllowed("__compaction is made when the topic is compacted first");
+  }
   if (subscriptions_.contains(name)) {
     co_return Status::AlreadyExists(fmt::format("Subscription {} already exists for topic", name));
   }
@@ -509,7 +553,8 @@ Task<Status> PersistentTopic::delete_subscription(std::string name, bool force) 
   if (deleted) deleted = co_await ledger_->delete_cursor(name);
   if (deleted.is_ok()) {
     subscriptions_.erase(name);
-  } else if (!closing()) {
+    if (name == kCompactionCursor) co_return co_await compaction_->cursor_deleted();
+  } else if (!closing() && name != kCompactionCursor) {
     // It is there still, and must be usable.
     subscriptions_[name] = make_subscription(std::move(cursor));
   }
@@ -592,6 +637,7 @@ Task<void> PersistentTopic::disconnect_all(bool deleting) {
   // its client.
   closing_ = true;
   if (transaction_timer_) transaction_timer_->cancel();
+  compaction_->stop();
   co_await publishes_drained();
   producers_.close_all();
   const auto subscriptions = subscriptions_;
@@ -650,6 +696,7 @@ TopicStats PersistentTopic::stats() const {
     stats.aborted_txns = transactions_->aborted_total();
     stats.committed_txns = transactions_->committed_total();
   }
+  stats.compaction = compaction_->stats();
   for (const auto& [name, producer] : producers_.all())
     stats.publishers.push_back(producer->stats(now));
   for (const auto& [name, subscription] : subscriptions_) {

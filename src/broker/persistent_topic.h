@@ -24,6 +24,7 @@
 #include "broker/ring.h"
 #include "broker/subscription_transactions.h"
 #include "broker/topic.h"
+#include "broker/topic_compaction.h"
 #include "broker/topic_settings.h"
 #include "broker/transaction_buffer.h"
 #include "broker/windowed_rate.h"
@@ -68,6 +69,8 @@ class PersistentTopic final : public Topic,
   Task<void> check_backlog() override;
   DelayedIndex* delayed_index() const override { return delayed_.get(); }
   Hold hold_if_early(std::int64_t deliver_at_time, Position position) override;
+  TopicCompaction* compaction() const override { return compaction_.get(); }
+  void compact_if_due() override;
 
   Task<Result<ProducerGrant>> add_producer(ProducerRequest request) override;
   Task<void> remove_producer(std::shared_ptr<Producer> producer) override;
@@ -147,6 +150,8 @@ class PersistentTopic final : public Topic,
   Status room_for_consumer(SubscriptionType type) const;
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
   Task<Status> adopt_cursors();
+  void make_compaction();
+  void hold_log_for_compaction();
   Task<Status> switch_deduplication();
   void make_delayed_index();
   Task<Status> load_delayed_index();
@@ -173,6 +178,7 @@ class PersistentTopic final : public Topic,
   std::unique_ptr<Deduplication> deduplication_;     // nullptr: off
   std::unique_ptr<TransactionBuffer> transactions_;  // nullptr: no transaction has sent here
   std::unique_ptr<DelayedIndex> delayed_;            // nullptr: nothing was ever held back
+  std::unique_ptr<TopicCompaction> compaction_;
   std::optional<asio::steady_timer> transaction_timer_;
   bool watching_transactions_ = false;
   int looks_since_asked_ = 0;

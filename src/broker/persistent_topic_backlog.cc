@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "broker/compaction_subscription.h"
 #include "broker/persistent_topic.h"
 #include "wire/message_metadata.h"
 
@@ -22,7 +23,8 @@ std::int64_t PersistentTopic::backlog_bytes() const {
   std::int64_t most = 0;
   for (const auto& [name, subscription] : subscriptions_) {
     const ManagedCursor& cursor = *subscription->cursor();
-    if (cursor.durable()) most = std::max(most, cursor.backlog_bytes());
+    if (cursor.durable() && name != kCompactionCursor)
+      most = std::max(most, cursor.backlog_bytes());
   }
   return most;
 }
@@ -82,7 +84,8 @@ Task<void> PersistentTopic::evict_backlog() {
   const BacklogQuota age = settings_.backlog_age;
   for (const std::string& name : subscription_names()) {
     const auto subscription = this->subscription(name);
-    if (subscription == nullptr || !subscription->cursor()->durable()) continue;
+    if (subscription == nullptr || !subscription->cursor()->durable() || name == kCompactionCursor)
+      continue;
     const std::int64_t before = subscription->cursor()->backlog_entries();
     Status status;
     // Sizes of entries differ: the first skip may leave too much.
@@ -111,7 +114,7 @@ Task<std::int64_t> PersistentTopic::oldest_backlog_ms() {
   Position oldest = Position::latest();
   for (const auto& [name, subscription] : subscriptions_) {
     const ManagedCursor& cursor = *subscription->cursor();
-    if (cursor.durable() && cursor.backlog_entries() > 0)
+    if (cursor.durable() && cursor.backlog_entries() > 0 && name != kCompactionCursor)
       oldest = std::min(oldest, cursor.first_unacked());
   }
   if (oldest > ledger_->last_confirmed()) co_return 0;

@@ -15,6 +15,7 @@ class Ring {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   T& front() { return slots_[head_]; }
+  const T& front() const { return slots_[head_]; }
   T& back() { return (*this)[size_ - 1]; }
   T& operator[](std::size_t i) { return slots_[(head_ + i) & (slots_.size() - 1)]; }
 

@@ -119,6 +119,8 @@ struct SubscriptionStats {
   std::vector<ConsumerStats> consumers;
 };
 
+class CompactedReads;  // broker/compacted_reads.h
+
 // One connected consumer. Made by Subscription::add_consumer(); the session holds it and gives it
 // back to the calls below. Opaque outside the dispatchers.
 class Consumer;
@@ -132,6 +134,11 @@ class Subscription {
   virtual std::size_t consumer_count() const = 0;
   // The cursor, nullptr for non-persistent topics.
   virtual ManagedCursor* cursor() const = 0;
+  // How it reads the compacted topic; nullptr if its consumer did not ask for that.
+  virtual CompactedReads* compacted_reads() { return nullptr; }
+  // Just made, for a consumer that reads the compacted topic: deliver `next` and what follows, also
+  // where the log begins later. On disk with the cursor's next flush.
+  virtual void read_compacted_from(Position next) { (void)next; }
 
   // Waits for a seek in progress. Errors as wire-protocol.md §7.2: ConsumerBusy, NotAllowed,
   // ConsumerAssign, ServiceNotReady (being deleted).

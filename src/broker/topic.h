@@ -23,9 +23,10 @@
 
 namespace geminga {
 
-class DelayedIndex;    // managed_ledger/delayed_index.h
-struct TopicSettings;  // topic_settings.h
-class Producer;        // one connected producer, see producer.h
+class DelayedIndex;     // managed_ledger/delayed_index.h
+struct TopicSettings;   // topic_settings.h
+class Producer;         // one connected producer, see producer.h
+class TopicCompaction;  // topic_compaction.h
 
 enum class ProducerAccessMode : std::uint8_t {
   Shared = 0,
@@ -81,6 +82,11 @@ struct ProducerStats {
   double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0, chunked_message_rate = 0;
   std::map<std::string, std::string> metadata;
 };
+struct CompactionStats {
+  std::int64_t last_removed_messages = 0;  // of the last run that succeeded
+  std::int64_t last_succeeded_ms = 0, last_failed_ms = 0, last_duration_ms = 0;
+  std::int64_t succeeded = 0, failed = 0, removed_messages = 0;  // since the topic was loaded
+};
 struct TopicStats {
   double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0;
   std::int64_t msg_in_counter = 0, bytes_in_counter = 0;
@@ -89,6 +95,7 @@ struct TopicStats {
   std::int64_t ongoing_txns = 0, aborted_txns = 0, committed_txns = 0;
   std::optional<std::uint64_t> topic_epoch;
   std::string dedup_status = "Disabled";
+  CompactionStats compaction;
   std::vector<ProducerStats> publishers;
   std::vector<SubscriptionStats> subscriptions;
 };
@@ -106,6 +113,10 @@ class Topic {
   virtual Task<void> check_backlog() { co_return; }
   // nullptr for non-persistent topics.
   virtual ManagedLedger* managed_ledger() const = 0;
+  // nullptr for topics that cannot be compacted.
+  virtual TopicCompaction* compaction() const { return nullptr; }
+  // Asked every brokerServiceCompactionMonitorIntervalInSeconds.
+  virtual void compact_if_due() {}
 
   // Errors as wire-protocol.md §5.2: ProducerBusy, ProducerFenced, TopicTerminated, ...
   virtual Task<Result<ProducerGrant>> add_producer(ProducerRequest request) = 0;

@@ -41,6 +41,7 @@ void overlay(NamespacePolicies& policies, const json::object& own) {
   take_backlog_quotas(own.if_contains("backLogQuotaMap"), policies);
   take_backlog_quotas(own.if_contains("backlogQuotaMap"), policies);
   take_inactive_topics(own.if_contains("inactiveTopicPolicies"), policies);
+  take(own, "compactionThreshold", policies.compaction_threshold);
   take(own, "maxProducers", policies.max_producers_per_topic);
   take(own, "maxConsumers", policies.max_consumers_per_topic);
   take(own, "maxConsumersPerSubscription", policies.max_consumers_per_subscription);

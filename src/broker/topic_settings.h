@@ -34,16 +34,17 @@ struct TopicSettings {
   std::int64_t max_consumers_per_subscription = 0;  // over the broker's own limit
   std::int64_t max_unacked_per_consumer = 50'000;
   std::int64_t max_unacked_per_subscription = 200'000;
-  std::int64_t message_ttl_seconds = 0;  // 0: none
-  BacklogQuota backlog_size;             // of the subscription that lags most
-  BacklogQuota backlog_age;              // of its oldest message that is not acknowledged
+  std::int64_t message_ttl_seconds = 0;   // 0: none
+  std::int64_t compaction_threshold = 0;  // bytes not compacted; 0: only when asked
+  BacklogQuota backlog_size;              // of the subscription that lags most
+  BacklogQuota backlog_age;               // of its oldest message that is not acknowledged
   std::int64_t subscription_expiration_minutes = 0;  // 0: never
   // Deletion of a topic that nobody uses.
   bool delete_while_inactive = true;
   bool inactive_if_caught_up = false;  // with subscriptions that have nothing left
   std::int64_t inactive_seconds = 60;
-  bool delayed_delivery = true;          // off: messages are delivered at once
-  std::int64_t max_delivery_delay_ms = 0;
+  bool delayed_delivery = true;            // off: messages are delivered at once
+  std::int64_t max_delivery_delay_ms = 0;  // 0: no limit
 };
 
 }  // namespace geminga

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "broker/broker.h"
 #include "broker/broker_metrics.h"
+#include "broker/compaction_subscription.h"
 #include "broker/non_persistent_topic.h"
 #include "broker/persistent_topic.h"
 #include "broker/subscription_transactions.h"
@@ -21,7 +22,10 @@ Status closing_down() { return Status::ServiceNotReady("the broker is shutting d
 }  // namespace
 
 TopicShard::TopicShard(Broker& broker, Shard& shard)
-    : broker_(broker), shard_(shard), timer_(shard.executor()) {}
+    : broker_(broker),
+      shard_(shard),
+      timer_(shard.executor()),
+      compaction_timer_(shard.executor()) {}
 
 TopicShard::~TopicShard() = default;
 
@@ -35,6 +39,7 @@ void TopicShard::start() {
   });
   expired_ms_ = now_ms();
   spawn(shard_, gate_, [this]() -> Task<void> { co_await look_after_topics(); });
+  spawn(shard_, gate_, [this]() -> Task<void> { co_await look_after_compaction(); });
 }
 
 // Marks a slot busy for as long as it lives; the slot is dropped at the end if it holds no topic.
@@ -212,6 +217,7 @@ Task<Status> TopicShard::close() {
   policy_watch_.reset();
   topic_policy_watch_.reset();
   timer_.cancel();
+  compaction_timer_.cancel();
   Status first;
   // Loads that are under way end first; their topics are then here.
   while (!topics_.empty()) {
@@ -256,6 +262,18 @@ Task<void> TopicShard::look_after_topics() {
     if (due(expired_ms_, now, config.message_expiry_check_interval_in_minutes * 60'000)) {
       co_await expire_messages();
     }
+  }
+}
+
+Task<void> TopicShard::look_after_compaction() {
+  const auto period =
+      std::chrono::seconds(broker_.config().broker_service_compaction_monitor_interval_in_seconds);
+  while (!closing_) {
+    compaction_timer_.expires_after(period);
+    boost::system::error_code ignored;
+    co_await compaction_timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (closing_) co_return;
+    for (const auto& topic : all()) topic->compact_if_due();
   }
 }
 
@@ -312,7 +330,7 @@ Task<void> TopicShard::expire_subscriptions(std::int64_t now) {
     for (const std::string& name : topic->subscription_names()) {
       const auto subscription = topic->subscription(name);
       if (subscription == nullptr || subscription->consumer_count() > 0 ||
-          !subscription->cursor()->durable() ||
+          name == kCompactionCursor || !subscription->cursor()->durable() ||
           now - subscription->cursor()->last_active_ms() < unused_ms) {
         continue;
       }
@@ -335,7 +353,7 @@ Task<void> TopicShard::expire_messages() {
     if (!settings || settings->message_ttl_seconds <= 0) continue;
     for (const std::string& name : topic->subscription_names()) {
       const auto subscription = topic->subscription(name);
-      if (subscription == nullptr) continue;
+      if (subscription == nullptr || name == kCompactionCursor) continue;
       const Status expired = co_await subscription->expire(settings->message_ttl_seconds);
       if (!expired)
         GM_LOG_WARN("{}: expiring messages of {}: {}", topic->name().full(), name,

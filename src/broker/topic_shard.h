@@ -63,6 +63,7 @@ class TopicShard {
   Task<void> look_after_topics();
   Task<void> expire_messages();
   Task<void> check_backlogs();
+  Task<void> look_after_compaction();
   void policies_changed(const std::string& path);
   void topic_policies_changed(const std::string& path);
   void refresh(std::shared_ptr<Topic> topic);
@@ -72,6 +73,7 @@ class TopicShard {
   Gate gate_;
   bool closing_ = false;
   asio::steady_timer timer_;
+  asio::steady_timer compaction_timer_;
   std::unique_ptr<MetadataWatch> policy_watch_;
   std::unique_ptr<MetadataWatch> topic_policy_watch_;
   std::int64_t expired_ms_ = 0;  // when messages were last expired

@@ -6,7 +6,7 @@ import pulsar
 
 import world as w
 from send import unload
-from verbs import execute, verb
+from verbs import eventually, execute, verb
 
 
 @verb
@@ -54,6 +54,20 @@ def finish(world, name, *words):
         raise w.Mismatch(f"'{name}' to end", "it still waits")
     if task["error"]:
         raise task["error"]
+
+
+@verb
+def compact(world, topic):
+    """compact T: asks for the topic's compaction and waits until it has ended well."""
+    path = f"{world.topic_path(topic)}/compaction"
+    world.admin.must("PUT", path)
+
+    def succeeded():
+        state = world.admin.json(path)
+        if state["status"] != "SUCCESS":
+            raise w.Mismatch("SUCCESS", state)
+
+    eventually(succeeded, 30)
 
 
 @verb

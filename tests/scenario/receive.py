@@ -63,6 +63,7 @@ def reader(world, name, topic, position, *words):
             case "queue": settings["receiver_queue_size"] = s.number()
             case "named": settings["reader_name"] = s.next()
             case "role": settings["subscription_role_prefix"] = s.next()
+            case "read-compacted": settings["is_read_compacted"] = True
             case "client": client = s.next()
             case _: raise ValueError(f"unknown reader setting '{word}'")
     start = {"earliest": pulsar.MessageId.earliest, "latest": pulsar.MessageId.latest}.get(position)

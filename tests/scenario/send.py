@@ -113,11 +113,21 @@ def produce_keyed(world, target, *words):
     world.counters[target + "#keyed"] = first + count
     if handle.batch > 1:
         pairs = [(f"{key}/{n}", key) for n in range(first, first + count) for key in keys]
-        world.send(handle, [p for p, _ in pairs], fields, True, pace, [k for _, k in pairs])
+        world.send(handle, [p for p, _ in pairs], [dict(fields, partition_key=k) for _, k in pairs], True, pace)
         return
     for n in range(first, first + count):
         for key in keys:
             world.send(handle, [f"{key}/{n}"], dict(fields, partition_key=key), False, pace)
+
+
+@verb
+def put(world, target, *words):
+    """put TARGET [batch] KEY=VALUE...: messages with these keys and payloads; KEY= has no value, =VALUE no key."""
+    batch = words[0] == "batch"
+    pairs = [word.split("=", 1) for word in words[int(batch):]]
+    payloads = [value for _, value in pairs]
+    fields = [{"partition_key": key} if key else {} for key, _ in pairs]
+    world.send(world.producer(target, len(pairs) if batch else 0), payloads, fields, batch, 0)
 
 
 @verb

@@ -153,10 +153,12 @@ class World:
             raise Mismatch(f"rising message ids from one producer, after {handle.last_id}", f"{place} for {payload}")
         handle.last_id = place
 
-    def send(self, handle, payloads, fields, in_flight, pace, keys=None):
-        """in_flight: all sends at once and one flush; otherwise each send waits for its receipt. keys: one a payload."""
+    def send(self, handle, payloads, fields, in_flight, pace):
+        """in_flight: all sends at once and one flush; otherwise each send waits for its receipt. `fields`: of all, or a
+        list, of each."""
+        of_each = fields if isinstance(fields, list) else [fields] * len(payloads)
         if not in_flight:
-            for payload in payloads:
+            for payload, fields in zip(payloads, of_each):
                 begin = int(time.time() * 1000)
                 self.remember(handle, payload, handle.producer.send(language.encode(payload), **fields), begin)
                 if pace:
@@ -170,9 +172,7 @@ class World:
             if len(results) == len(payloads):
                 done.set()
 
-        for n, payload in enumerate(payloads):
-            if keys:
-                fields = dict(fields, partition_key=keys[n])
+        for payload, fields in zip(payloads, of_each):
             handle.producer.send_async(language.encode(payload), lambda r, m, p=payload: finished(p, r, m), **fields)
         handle.producer.flush()
         if not done.wait(WAIT * 3):

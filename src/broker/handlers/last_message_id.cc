@@ -1,6 +1,9 @@
 // GET_LAST_MESSAGE_ID: the last message that this consumer could get, and how far its subscription
 // has acknowledged.
+#include <algorithm>
+
 #include "broker/call_on.h"
+#include "broker/compacted_reads.h"
 #include "broker/handlers/handlers.h"
 
 namespace geminga {
@@ -23,6 +26,13 @@ Task<Result<Answer>> find(Session::SoughtConsumer consumer) {
   answer.partition = topic->name().partition_index();
   if (const ManagedCursor* cursor = subscription->cursor())
     answer.mark_delete = cursor->mark_delete();
+  if (const CompactedReads* compacted = subscription->compacted_reads()) {
+    answer.last = topic->compaction()->last_message(answer.last);
+    answer.mark_delete = compacted->mark_delete();
+    // Beyond the last message there is nothing to acknowledge; clients compare the two.
+    if (answer.last.position.entry >= 0)
+      answer.mark_delete = std::min(*answer.mark_delete, answer.last.position);
+  }
   topic.reset();
   subscription.reset();
   co_return answer;

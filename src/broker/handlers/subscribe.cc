@@ -8,6 +8,7 @@
 #include "broker/handlers/handlers.h"
 #include "broker/handlers/schema_access.h"
 #include "broker/handlers/topic_access.h"
+#include "broker/topic_compaction.h"
 
 namespace geminga {
 
@@ -90,7 +91,7 @@ Status check_name(const SubscribeRequest& request) {
     return Status::ProducerBusy("Empty subscription name");
   }
   if (request.subscription.starts_with(kReplicatorPrefix) ||
-      request.subscription == kDeduplicationCursor) {
+      request.subscription == kDeduplicationCursor || request.subscription == kCompactionCursor) {
     return Status::ProducerBusy("Subscription with reserved subscription name attempted");
   }
   return Status::ok();

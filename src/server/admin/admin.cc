@@ -49,6 +49,7 @@ void add_admin_routes(HttpRouter& router, Admin& admin) {
   add_permission_routes(router, admin);
   add_topic_routes(router, admin);
   add_topic_stats_routes(router, admin);
+  add_compaction_routes(router, admin);
   add_topic_policy_routes(router, admin);
   add_subscription_routes(router, admin);
   add_message_routes(router, admin);

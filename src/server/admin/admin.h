@@ -62,6 +62,7 @@ void add_namespace_cluster_routes(HttpRouter& router, Admin& admin);
 void add_permission_routes(HttpRouter& router, Admin& admin);
 void add_topic_routes(HttpRouter& router, Admin& admin);
 void add_topic_stats_routes(HttpRouter& router, Admin& admin);
+void add_compaction_routes(HttpRouter& router, Admin& admin);
 void add_topic_policy_routes(HttpRouter& router, Admin& admin);
 void add_subscription_routes(HttpRouter& router, Admin& admin);
 void add_message_routes(HttpRouter& router, Admin& admin);

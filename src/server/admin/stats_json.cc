@@ -266,10 +266,10 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   out["nonContiguousDeletedMessagesRangesSerializedSize"] = 0;
   out["delayedMessageIndexSizeInBytes"] = stats.delayed_index_bytes;
   json::object compaction;
-  compaction["lastCompactionRemovedEventCount"] = 0;
-  compaction["lastCompactionSucceedTimestamp"] = 0;
-  compaction["lastCompactionFailedTimestamp"] = 0;
-  compaction["lastCompactionDurationTimeInMills"] = 0;
+  compaction["lastCompactionRemovedEventCount"] = stats.compaction.last_removed_messages;
+  compaction["lastCompactionSucceedTimestamp"] = stats.compaction.last_succeeded_ms;
+  compaction["lastCompactionFailedTimestamp"] = stats.compaction.last_failed_ms;
+  compaction["lastCompactionDurationTimeInMills"] = stats.compaction.last_duration_ms;
   out["compaction"] = std::move(compaction);
   if (form == Form::Single) out["ownerBroker"] = context.owner;
   if (!context.persistent) {

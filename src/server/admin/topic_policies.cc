@@ -46,13 +46,15 @@ json::object rate(std::int64_t messages, std::int64_t bytes) {
 }
 
 json::value no_rate(const Admin&) { return rate(0, 0); }
-json::value zero(const Admin&) { return 0; }
 json::value nothing(const Admin&) { return nullptr; }
 json::value default_retention(const Admin& admin) {
   json::object out;
   out["retentionTimeInMinutes"] = admin.config().default_retention_time_in_minutes;
   out["retentionSizeInMB"] = admin.config().default_retention_size_in_mb;
   return out;
+}
+json::value default_compaction_threshold(const Admin& admin) {
+  return admin.config().broker_service_compaction_threshold_in_bytes;
 }
 json::value default_ttl(const Admin& admin) {
   return admin.config().ttl_duration_default_in_seconds;
@@ -168,7 +170,7 @@ constexpr TopicPolicy kPolicies[] = {
     {.name = "compactionThreshold",
      .read = read_limit,
      .of_namespace = "compaction_threshold",
-     .of_broker = zero},
+     .of_broker = default_compaction_threshold},
     {.name = "delayedDelivery",
      .read = read_delayed_delivery,
      .of_namespace = "delayed_delivery_policies",

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/url_encoding.h"
+#include "broker/topic_compaction.h"
 #include "schema/schema_registry.h"
 #include "server/admin/admin.h"
 #include "server/admin/documents.h"
@@ -247,7 +248,11 @@ json::object persistent_internal(const Topic& topic, const ManagedLedger& log) {
   out["waitingCursorsCount"] = waiting;
   out["cursors"] = std::move(cursors);
   out["schemaLedgers"] = json::array();
-  out["compactedLedger"] = ledger_json(-1, -1, -1);
+  const TopicCompaction* compaction = topic.compaction();
+  const auto compacted = compaction != nullptr ? compaction->current() : nullptr;
+  out["compactedLedger"] =
+      compacted != nullptr ? ledger_json(compacted->id(), compacted->entries(), compacted->bytes())
+                           : ledger_json(-1, -1, -1);
   return out;
 }
 

@@ -525,7 +525,7 @@ Answer trim(Admin& admin, HttpRequest& request) {
   co_return ok_empty();
 }
 
-// Compaction and offload are not built: the status of a run that never was is true all the same.
+// Offload is not built: the status of a run that never was is true all the same.
 Answer never_run(Admin& admin, HttpRequest& request) {
   auto name = topic_of(request);
   if (!name) co_return name.status();
@@ -559,7 +559,6 @@ constexpr AdminRoute kRoutes[] = {
      terminate_partitions},
     {HttpMethod::Delete, GM_TOPIC "/truncate", "Drop all messages of a topic", truncate},
     {HttpMethod::Post, GM_TOPIC "/trim", "Drop what is consumed and not retained", trim},
-    {HttpMethod::Get, GM_TOPIC "/compaction", "State of the topic's compaction", never_run},
     {HttpMethod::Get, GM_TOPIC "/offload", "State of the topic's offload", never_run},
 };
 

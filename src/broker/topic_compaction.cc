@@ -38,11 +38,21 @@ Task<Status> TopicCompaction::open() {
   const auto found = cursor();
   if (found == nullptr) co_return Status::ok();
   GM_CO_RETURN_IF_ERROR(co_await open_current(found.get()));
+  if (current_ != nullptr) trim_later();
   if (!found->properties().contains(kRunProperty)) co_return Status::ok();
   GM_CO_RETURN_IF_ERROR(co_await remove_leftovers(found.get()));
   GM_LOG_INFO("{}: its compaction was cut off and begins anew", env_.topic);
   (void)start();  // nothing else runs yet
   co_return Status::ok();
+}
+
+// As Pulsar does when it loads a topic: what is compacted is seldom read again.
+void TopicCompaction::trim_later() {
+  spawn(env_.shard, env_.gate, [this]() -> Task<void> {
+    const Status trimmed = co_await env_.log.trim();
+    if (!trimmed)
+      GM_LOG_WARN("{}: trimming what is compacted: {}", env_.topic, trimmed.to_string());
+  });
 }
 
 Task<Status> TopicCompaction::open_current(const ManagedCursor* cursor) {

@@ -75,6 +75,7 @@ class TopicCompaction {
 
  private:
   Task<Status> open_current(const ManagedCursor* cursor);
+  void trim_later();
   Task<Status> remove_leftovers(const ManagedCursor* cursor);
   Task<Status> mark_run(std::string value);
   Task<void> run();

@@ -91,14 +91,21 @@ class TopicCompactionTest : public testing::LedgerWorld {
   // All ledgers in the store are in use, and the other way round. But for empty ones: a crash just
   // after a ledger was made leaves it, and nothing in it.
   Task<void> expect_nothing_left_over() {
-    auto used = co_await referenced_ledgers(*metadata);
-    CO_ASSERT_OK(used);
-    std::vector<LedgerId> there = store->list();
-    std::erase_if(there, [&](LedgerId id) {
-      return store->ledgers().ledgers.at(id)->bytes == 0 &&
-             !std::binary_search(used->begin(), used->end(), id);
-    });
-    EXPECT_EQ(there, *used);
+    std::vector<LedgerId> used;
+    std::vector<LedgerId> there;
+    for (int i = 0; i < 1000; ++i) {  // trimmed ledgers go in the background
+      auto referenced = co_await referenced_ledgers(*metadata);
+      CO_ASSERT_OK(referenced);
+      used = *referenced;
+      there = store->list();
+      std::erase_if(there, [&](LedgerId id) {
+        return store->ledgers().ledgers.at(id)->bytes == 0 &&
+               !std::binary_search(used.begin(), used.end(), id);
+      });
+      if (there == used) break;
+      co_await sleep_for(Millis(1));
+    }
+    EXPECT_EQ(there, used);
   }
 
   CompactorOptions options;
@@ -172,6 +179,24 @@ TEST_F(TopicCompactionTest, HoldsTheLogUntilItIsCompacted) {
     EXPECT_THAT(co_await table(), ElementsAre("b=1", "c=1", "a=2", "d=1", "e=1"));
     EXPECT_EQ(co_await compact(), State::Success);
     EXPECT_THAT(co_await table(), ElementsAre("b=1", "c=1", "a=2", "d=1", "e=1"));
+  });
+}
+
+TEST_F(TopicCompactionTest, TrimsWhatIsCompactedWhenItOpens) {
+  run([&]() -> Task<void> {
+    CO_ASSERT_OK(co_await open_topic());
+    put({{"a", "1"}, {"a", "2"}});
+    co_await settled();
+    EXPECT_EQ(co_await compact(), State::Success);
+    EXPECT_EQ(ledger->total_entries(), 2);
+    co_await close_topic();
+    CO_ASSERT_OK(co_await open_topic());
+    EXPECT_TRUE(co_await eventually([&] { return ledger->total_entries() == 0; }));
+    EXPECT_THAT(co_await table(), ElementsAre("a=2"));
+    put({{"b", "1"}});
+    co_await settled();
+    EXPECT_EQ(co_await compact(), State::Success);
+    EXPECT_THAT(co_await table(), ElementsAre("a=2", "b=1"));
   });
 }
 
@@ -274,6 +299,7 @@ TEST_F(TopicCompactionTest, SurvivesACrashAtEveryStep) {
         put({{"c", "1"}, {"b", "2"}});
         co_await settled();
         const std::vector<std::string> whole{"a=2", "c=1", "b=2"};
+        const Position end = sink.outcomes.back().position;
         faults->crash_at(step, applied);
         CO_ASSERT_OK(compaction->start());
         EXPECT_TRUE(co_await ended());
@@ -282,7 +308,7 @@ TEST_F(TopicCompactionTest, SurvivesACrashAtEveryStep) {
         EXPECT_TRUE(co_await ended());
         EXPECT_NE(compaction->state(), State::Error);
         std::vector<std::string> read = co_await table();
-        if (compaction->current()->horizon() != ledger->last_confirmed()) {
+        if (compaction->current()->horizon() < end) {
           EXPECT_EQ(read, (std::vector<std::string>{"b=1", "a=2", "c=1", "b=2"}));
           EXPECT_EQ(co_await compact(), State::Success);
           read = co_await table();

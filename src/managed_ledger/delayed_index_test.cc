@@ -1,5 +1,6 @@
 #include "managed_ledger/delayed_index.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <random>
@@ -214,6 +215,61 @@ TEST_F(DelayedIndexTest, DamageMakesTheIndexAnew) {
       ledgers->ledgers.clear();
     });
   }
+}
+
+TEST_F(DelayedIndexTest, RandomDamageOfARunIsFoundOrDoesNoHarm) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  run([&]() -> Task<void> {
+    DelayedRunWriter writer(*store, {});
+    std::set<DelayedItem> items;
+    while (items.size() < 5'000) {
+      items.insert(
+          {1'000'000 + static_cast<std::int64_t>(random() % 100'000),
+           {static_cast<LedgerId>(random() % 3), static_cast<EntryId>(random() % 20'000)}});
+    }
+    for (const DelayedItem& item : items) {
+      writer.add(item);
+      if (!writer.block_full()) continue;
+      const Status block = co_await writer.write_block();
+      CO_ASSERT_OK(block);
+    }
+    auto written = co_await writer.finish();
+    CO_ASSERT_OK(written);
+    const LedgerId id = (*written)->id();
+    auto& entries = ledgers->ledgers.at(id)->entries;
+    const auto sound = entries;
+    int found = 0;
+    for (int round = 0; round < 400; ++round) {
+      entries = sound;
+      if (round > 0) {
+        LedgerEntry& entry = entries[random() % entries.size()];
+        std::string bytes(entry.data.view());
+        if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+        for (auto n = random() % 4; n > 0 && !bytes.empty(); --n)
+          bytes[random() % bytes.size()] = static_cast<char>(random());
+        entry.data = Buffer::copy_of(bytes);
+      }
+      PositionSet held;
+      auto opened = co_await DelayedRun::open(*store, id, held);
+      std::vector<DelayedItem> read;
+      bool whole = opened.is_ok();
+      for (std::size_t block = 0; whole && block < (*opened)->blocks(); ++block) {
+        const auto of_block = co_await (*opened)->read_block(block);
+        whole = of_block.is_ok();
+        if (whole) read.insert(read.end(), of_block->begin(), of_block->end());
+      }
+      found += whole ? 0 : 1;
+      EXPECT_TRUE(whole || round > 0);
+      EXPECT_TRUE(!whole || read.size() == 5'000U);
+      if (round == 0) {
+        EXPECT_TRUE(std::equal(read.begin(), read.end(), items.begin(), items.end()));
+        for (const DelayedItem& item : items) EXPECT_TRUE(held.contains(item.position));
+      }
+    }
+    EXPECT_GT(found, 50);
+  });
 }
 
 TEST_F(DelayedIndexTest, AStoreThatFailsForAMomentLosesNothing) {

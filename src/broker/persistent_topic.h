@@ -94,6 +94,9 @@ class PersistentTopic final : public Topic,
   Task<Status> prepare_transactions() override;
   Task<Status> end_transaction(TxnId txn, bool commit, std::int64_t low_watermark) override;
   const TransactionBuffer* transactions() const { return transactions_.get(); }
+  // Takes back what transactions did here that their coordinators do not know; done by itself every
+  // half a minute.
+  Task<void> abort_orphans();
 
   Task<Result<LastMessage>> last_message_id() override;
   Task<Result<Position>> terminate() override;
@@ -168,7 +171,6 @@ class PersistentTopic final : public Topic,
   SubscriptionTransactionsEnv subscription_transactions(const std::string& name, bool durable);
   void watch_transactions();
   Task<void> look_after_transactions();
-  Task<void> abort_orphans();
 
   const PersistentTopicEnv env_;
   const TopicName name_;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "broker/broker_test_support.h"
+#include "broker/persistent_topic.h"
 #include "broker/transactions.h"
 #include "wire/message_metadata.h"
 
@@ -471,6 +472,88 @@ TEST_F(TransactionSessionTest, EndsOnOneTopicOrSubscriptionWhenABrokerAsks) {
     answer = co_await client.next();
     EXPECT_EQ(answer.type(), Command::END_TXN_ON_SUBSCRIPTION_RESPONSE);
     EXPECT_FALSE(answer.endtxnonsubscriptionresponse().has_error());  // what is gone is done
+  });
+}
+
+TEST_F(TransactionSessionTest, WhatNoCoordinatorKnowsBlocksNobody) {
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    TestPeer& reader = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    (void)co_await subscribe(reader, kTopic, "s", 1, proto::CommandSubscribe::Shared);
+    flow(reader, 1, 100);
+    (void)co_await send(client, 1, "first");
+    EXPECT_EQ(co_await received(reader), "first");
+    const TxnId known = co_await begin(client);
+    (void)co_await add_topic(client, known, kTopic);
+    (void)co_await add_subscription(client, known, kTopic, "s");
+    const TxnId unknown{0, 777};
+    const TxnId late{0, 778};
+    EXPECT_EQ((co_await send(client, 1, "never", unknown)).type(), Command::SEND_RECEIPT);
+    EXPECT_FALSE((co_await ack(reader, 1, last_id_, late)).ackresponse().has_error());
+    (void)co_await send(client, 1, "known", known);
+    (void)co_await send(client, 1, "after");
+    const auto topic = broker->loaded_topic(*TopicName::parse(kTopic));
+    co_await static_cast<PersistentTopic&>(*topic).abort_orphans();
+    EXPECT_EQ(co_await received(reader), "first");  // acknowledged by nobody: again
+    EXPECT_FALSE((co_await end(client, known, true)).endtxnresponse().has_error());
+    EXPECT_EQ(co_await received(reader), "after known");
+    // The same by the low watermark that comes with an end.
+    const TxnId orphan{0, 900};
+    const TxnId other{0, 1000};
+    EXPECT_EQ((co_await send(client, 1, "never", orphan)).type(), Command::SEND_RECEIPT);
+    (void)co_await send(client, 1, "last");
+    const Status ended = co_await topic->end_transaction(other, true, 950);
+    EXPECT_TRUE(ended.is_ok());
+    EXPECT_EQ(co_await received(reader), "last");
+  });
+}
+
+TEST_F(TransactionSessionTest, ATerminatedTopicKeepsHowItsTransactionsEnded) {
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    const TxnId committed = co_await begin(client);
+    const TxnId aborted = co_await begin(client);
+    (void)co_await add_topic(client, committed, kTopic);
+    (void)co_await add_topic(client, aborted, kTopic);
+    (void)co_await send(client, 1, "seen", committed);
+    (void)co_await send(client, 1, "never", aborted);
+    const auto topic = broker->loaded_topic(*TopicName::parse(kTopic));
+    EXPECT_TRUE((co_await topic->terminate()).is_ok());
+    (void)co_await client.next();  // CLOSE_PRODUCER
+    EXPECT_FALSE((co_await end(client, committed, true)).endtxnresponse().has_error());
+    EXPECT_FALSE((co_await end(client, aborted, false)).endtxnresponse().has_error());
+    co_await restart();
+    TestPeer& reader = *co_await connected_peer();
+    (void)co_await subscribe(reader, kTopic, "s", 1);
+    flow(reader, 1, 100);
+    EXPECT_EQ(co_await received(reader), "seen");
+  });
+}
+
+TEST_F(TransactionSessionTest, DeduplicationHoldsForTransactions) {
+  config.broker_deduplication_enabled = true;
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    TestPeer& reader = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    (void)co_await subscribe(reader, kTopic, "s", 1);
+    flow(reader, 1, 100);
+    const TxnId txn = co_await begin(client);
+    (void)co_await add_topic(client, txn, kTopic);
+    (void)co_await send(client, 1, "once", txn);
+    --sequence_;
+    const Command again = co_await send(client, 1, "once", txn);
+    EXPECT_EQ(again.type(), Command::SEND_RECEIPT);
+    EXPECT_EQ(static_cast<std::int64_t>(again.send_receipt().message_id().entryid()), -1);
+    EXPECT_FALSE((co_await end(client, txn, true)).endtxnresponse().has_error());
+    EXPECT_EQ(co_await received(reader), "once");
+    // A message that was refused because its transaction has ended may be sent in another one.
+    EXPECT_EQ((co_await send(client, 1, "late", txn)).type(), Command::SEND_ERROR);
+    --sequence_;
+    EXPECT_EQ((co_await send(client, 1, "outside")).type(), Command::SEND_RECEIPT);
+    EXPECT_EQ(co_await received(reader), "outside");
   });
 }
 

@@ -148,8 +148,12 @@ def encode(word):
 def render(data):
     head, newline, rest = data.partition(b"\n")
     if newline and len(head) < 200:
+        try:
+            name = head.decode()
+        except UnicodeDecodeError:
+            return data.hex() if len(data) <= 200 else summary(data)    # encrypted, say
         for mark in "*~":
-            word = f"{head.decode(errors='replace')}{mark}{len(data)}"
+            word = f"{name}{mark}{len(data)}"
             if encode(word) == data:
                 return word
     if len(data) <= 200:
@@ -157,6 +161,10 @@ def render(data):
             return data.decode()
         except UnicodeDecodeError:
             return data.hex()
+    return summary(data)
+
+
+def summary(data):
     return f"<{len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()[:12]}, start {data[:16]!r}>"
 
 

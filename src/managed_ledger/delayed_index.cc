@@ -12,9 +12,11 @@ namespace {
 
 // Left-overs looked at in one call of collect().
 constexpr std::size_t kMostLookedAt = 8192;
-// Items looked at in one check of the buffer, blocks in one of a run.
-constexpr std::size_t kCheckedItems = 8192;
-constexpr std::size_t kCheckedBlocks = 4;
+// Items of the buffer and blocks of runs looked at in one check, which asks every subscription
+// about each; while there is something to remove the next check comes soon.
+constexpr std::size_t kCheckedItems = 2048;
+constexpr std::size_t kCheckedBlocks = 2;
+constexpr std::int64_t kSoonMs = 50;
 
 }  // namespace
 
@@ -98,6 +100,8 @@ void DelayedIndex::make_room_for_block() {
 
 Task<void> DelayedIndex::read(std::shared_ptr<DelayedRun> run, std::size_t block,
                               std::uint64_t revision) {
+  // What it brings must not change the index under whoever asked for it.
+  co_await sleep_for(Millis(0));
   auto items = co_await run->read_block(block);
   if (closing_ || revision != revision_) co_return;
   const auto at = std::find_if(blocks_.begin(), blocks_.end(), [&](const Loaded& candidate) {
@@ -291,8 +295,8 @@ void DelayedIndex::fire() {
     wake_later();
   }
   if (now - checked_ms_ >= options_.check_ms) {
-    checked_ms_ = now;
-    sweep();
+    const bool more = sweep();
+    checked_ms_ = more ? now + std::min(kSoonMs, options_.check_ms) - options_.check_ms : now;
   }
   work();
   read_ahead();
@@ -309,36 +313,37 @@ void DelayedIndex::wake_later() {
   });
 }
 
-// What is due and done with leaves.
-void DelayedIndex::sweep() {
+// What is due and done with leaves. True: there seems to be more of it.
+bool DelayedIndex::sweep() {
   if (held_.empty()) {
     buffer_.clear();
     for (const auto& run : runs_) run->live_from = run->blocks();
-    return;
+    return false;
   }
-  buffer_.erase_due_if(ripe_ms_, kCheckedItems, [this](const DelayedItem& item) {
-    if (held_.contains(item.position) && !done(item.position)) return false;
-    held_.erase(item.position);
+  std::size_t gone = 0;
+  buffer_.erase_due_if(ripe_ms_, kCheckedItems, [&](const DelayedItem& item) {
+    if (still_needed(item.position)) return false;
+    ++gone;
     return true;
   });
-  for (const auto& run : runs_) {
-    for (std::size_t n = 0; n < kCheckedBlocks && run->live_from < run->blocks(); ++n) {
-      if (run->end_of(run->live_from).due_ms > ripe_ms_) break;
-      const Block items = loaded(run, run->live_from, true);
-      if (items == nullptr) break;
-      bool any = false;
-      for (const DelayedItem& item : *items) {
-        if (!held_.contains(item.position)) continue;
-        if (done(item.position)) {
-          held_.erase(item.position);
-        } else {
-          any = true;
-        }
-      }
-      if (any) break;
-      ++run->live_from;
+  bool more = gone >= kCheckedItems / 2;
+  std::size_t looked_at = 0;
+  for (std::size_t n = runs_.size(); n > 0 && looked_at < kCheckedBlocks; --n) {
+    const auto& run = runs_[next_swept_++ % runs_.size()];
+    if (run->live_from == run->blocks() || run->end_of(run->live_from).due_ms > ripe_ms_) continue;
+    const Block items = loaded(run, run->live_from, true);
+    if (items == nullptr) {
+      more = true;  // when it was read
+      continue;
     }
+    ++looked_at;
+    bool any = false;
+    for (const DelayedItem& item : *items) any = still_needed(item.position) || any;
+    if (any) continue;
+    ++run->live_from;
+    more = true;
   }
+  return more;
 }
 
 // ---- numbers ----

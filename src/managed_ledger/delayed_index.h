@@ -150,7 +150,7 @@ class DelayedIndex {
   void arm();
   void fire();
   void read_ahead();
-  void sweep();
+  bool sweep();
   void wake_later();
 
   // ---- delayed_index_store.cc ----
@@ -195,6 +195,7 @@ class DelayedIndex {
   std::optional<asio::steady_timer> timer_;
   std::int64_t armed_ms_ = 0;  // 0: not running
   std::int64_t checked_ms_ = 0;
+  std::size_t next_swept_ = 0;
   std::int64_t read_retry_ms_ = 0;  // not before
   std::int64_t write_retry_ms_ = 0;
   bool wake_posted_ = false;

@@ -14,7 +14,7 @@ namespace geminga {
 namespace {
 
 // Items at the front of a full buffer that are looked at before it is written.
-constexpr std::size_t kThinned = 16'384;
+constexpr std::size_t kThinned = 8'192;
 // A run whose first half, of so many blocks at least, is done with is written again without it.
 constexpr std::size_t kWorthRewriting = 16;
 

@@ -116,6 +116,7 @@ TEST_F(NamespacesTest, ReadsPoliciesFresh) {
   EXPECT_FALSE(run([this] { return namespaces_->policies("t/n"); })->has_value());
   store("/admin/policies/t/n",
         R"({"message_ttl_in_seconds":60,"max_consumers_per_topic":3,"deleted":true,)"
+        R"("delayed_delivery_policies":{"active":true,"maxDeliveryDelayInMillis":9},)"
         R"("retention_policies":{"retentionTimeInMinutes":-1,"retentionSizeInMB":10},)"
         R"("autoTopicCreationOverride":{"allowAutoTopicCreation":true,"topicType":"partitioned",)"
         R"("defaultNumPartitions":3},"subscription_types_enabled":["Shared","Failover"]})");
@@ -123,6 +124,8 @@ TEST_F(NamespacesTest, ReadsPoliciesFresh) {
   ASSERT_TRUE(policies.is_ok() && policies->has_value());
   const NamespacePolicies& read = **policies;
   EXPECT_EQ(read.message_ttl_seconds, 60);
+  EXPECT_EQ(read.delayed_delivery, true);
+  EXPECT_EQ(read.max_delivery_delay_ms, 9);
   EXPECT_EQ(read.max_consumers_per_topic, 3);
   EXPECT_FALSE(read.max_producers_per_topic.has_value());
   EXPECT_EQ(read.retention_minutes, -1);

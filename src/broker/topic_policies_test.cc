@@ -13,7 +13,8 @@ TEST(TopicPolicies, LieOverThoseOfTheNamespace) {
       policies,
       R"({"global":{"maxConsumers":3,"maxProducers":4},)"
       R"("local":{"maxConsumers":2,"maxUnackedMessagesOnConsumer":7,"maxUnackedMessagesOnSubscription":9,)"
-      R"("deduplicationEnabled":true,"retention":{"retentionTimeInMinutes":-1,)"
+      R"("deduplicationEnabled":true,"delayedDelivery":{"active":false,"tickTime":1000,)"
+      R"("maxDeliveryDelayInMillis":5000},"retention":{"retentionTimeInMinutes":-1,)"
       R"("retentionSizeInMB":7},"subscriptionTypesEnabled":["Shared"],)"
       R"("autoSubscriptionCreation":{"allowAutoSubscriptionCreation":false}}})");
   ASSERT_TRUE(laid.is_ok()) << laid.to_string();
@@ -22,6 +23,8 @@ TEST(TopicPolicies, LieOverThoseOfTheNamespace) {
   EXPECT_EQ(policies.max_unacked_per_consumer, 7);
   EXPECT_EQ(policies.max_unacked_per_subscription, 9);
   EXPECT_EQ(policies.deduplication, true);
+  EXPECT_EQ(policies.delayed_delivery, false);
+  EXPECT_EQ(policies.max_delivery_delay_ms, 5000);
   EXPECT_EQ(policies.retention_minutes, -1);
   EXPECT_EQ(policies.retention_mb, 7);
   EXPECT_EQ(policies.auto_subscription_creation, false);

@@ -83,6 +83,7 @@ Task<void> handle_new_txn(std::shared_ptr<Session> session, BaseCommand command)
   session->reply(answer);
 }
 
+// Names are kept as they came: whoever looks at the transaction finds his own again.
 Task<void> handle_add_partition_to_txn(std::shared_ptr<Session> session, BaseCommand command) {
   const auto& request = command.addpartitiontotxn();
   Transactions& transactions = session->broker().transactions();
@@ -91,7 +92,7 @@ Task<void> handle_add_partition_to_txn(std::shared_ptr<Session> session, BaseCom
   for (const std::string& text : request.partitions()) {
     const Result<TopicName> name = parse_client_topic(text);
     if (!name && added) added = name.status();
-    if (name) topics.push_back(name->full());
+    topics.push_back(text);
   }
   if (added) added = co_await transactions.add_topics(txn_of(request), std::move(topics));
   BaseCommand answer;
@@ -108,7 +109,7 @@ Task<void> handle_add_subscription_to_txn(std::shared_ptr<Session> session, Base
   for (const auto& subscription : request.subscription()) {
     const Result<TopicName> name = parse_client_topic(subscription.topic());
     if (!name && added) added = name.status();
-    if (name) subscriptions.push_back({name->full(), subscription.subscription()});
+    subscriptions.push_back({subscription.topic(), subscription.subscription()});
   }
   if (added) {
     added = co_await transactions.add_subscriptions(txn_of(request), std::move(subscriptions));

@@ -9,6 +9,7 @@
 #include "broker/handlers/handlers.h"
 #include "broker/session.h"
 #include "broker/shard_work.h"
+#include "wire/message_encoding.h"
 #include "wire/message_metadata.h"
 
 namespace geminga {
@@ -114,7 +115,7 @@ void Session::handle_send(const Frame& frame, const Buffer& input) {
   } else if (const auto metadata = parse_entry_metadata(frame.rest); !metadata) {
     // What cannot be read now could never be delivered.
     item.refused = Status::Metadata(metadata.status().message());
-  } else if (send->txn != metadata->txn) {
+  } else if (metadata->txn && send->txn != metadata->txn) {
     item.refused = Status::NotAllowed("SEND and its metadata name different transactions");
   } else if (send->txn && !broker_.config().transaction_coordinator_enabled) {
     item.refused = Status::NotAllowed("SEND in a transaction: transactions are not enabled");
@@ -125,6 +126,15 @@ void Session::handle_send(const Frame& frame, const Buffer& input) {
         Status::NotAllowed("SEND with a message id: only the replicator of a shadow topic may");
   } else {
     item.deliver_at_time = metadata->deliver_at_time;
+    if (send->txn && !metadata->txn) {
+      // What is stored must say whose it is: after a restart nothing else does.
+      auto with_txn = entry_with_txn(frame.rest, *send->txn);
+      if (with_txn) {
+        item.entry = std::move(*with_txn);
+      } else {
+        item.refused = with_txn.status();
+      }
+    }
   }
   work.publishes[slot.group].items.push_back(std::move(item));
   ++publishes_in_flight_;

@@ -263,6 +263,31 @@ TEST_F(TransactionSessionTest, WhatIsAbortedNeverShows) {
   });
 }
 
+// As clients written in Go send: the entry itself says nothing of the transaction.
+TEST_F(TransactionSessionTest, TheTransactionMayBeNamedInTheCommandOnly) {
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "p");
+    (void)co_await subscribe(client, kTopic, "s", 1);
+    const TxnId committed = co_await begin(client);
+    const TxnId aborted = co_await begin(client);
+    (void)co_await add_topic(client, committed, kTopic);
+    (void)co_await add_topic(client, aborted, kTopic);
+    Command answer = co_await send(client, 1, "never", aborted, std::nullopt);
+    EXPECT_EQ(answer.type(), Command::SEND_RECEIPT);
+    answer = co_await send(client, 1, "seen", committed, std::nullopt);
+    EXPECT_EQ(answer.type(), Command::SEND_RECEIPT);
+    co_await restart();
+    TestPeer& later = *co_await connected_peer();
+    (void)co_await subscribe(later, kTopic, "s", 1);
+    flow(later, 1, 100);
+    EXPECT_EQ(co_await received(later), "");
+    EXPECT_FALSE((co_await end(later, aborted, false)).endtxnresponse().has_error());
+    EXPECT_FALSE((co_await end(later, committed, true)).endtxnresponse().has_error());
+    EXPECT_EQ(co_await received(later), "seen");
+  });
+}
+
 TEST_F(TransactionSessionTest, RefusesWhatWasNotAnnounced) {
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();
@@ -272,7 +297,8 @@ TEST_F(TransactionSessionTest, RefusesWhatWasNotAnnounced) {
     EXPECT_EQ(answer.type(), Command::SEND_ERROR);
     EXPECT_EQ(answer.send_error().error(), proto::NotAllowedError);
     (void)co_await add_topic(client, txn, kTopic);
-    EXPECT_EQ((co_await send(client, 1, "x", txn, std::nullopt)).type(), Command::SEND_ERROR);
+    const TxnId another{0, 55};
+    EXPECT_EQ((co_await send(client, 1, "x", txn, another)).type(), Command::SEND_ERROR);
     EXPECT_EQ((co_await send(client, 1, "x", std::nullopt, txn)).type(), Command::SEND_ERROR);
     const TxnId unknown{txn.most_bits, 999};
     answer = co_await add_topic(client, unknown, kTopic);

@@ -1,7 +1,10 @@
 #include "wire/message_encoding.h"
 
+#include <cstring>
+
 #include "base/crc32c.h"
 #include "base/endian.h"
+#include "wire/message_metadata.h"
 #include "wire/protobuf_fields.h"
 
 namespace geminga {
@@ -127,6 +130,26 @@ std::byte* encode(const OutgoingSingle& single, std::byte* to) {
   if (single.sequence_id)
     to = put_varint_field(to, 8, static_cast<std::uint64_t>(*single.sequence_id));
   return to;
+}
+
+Result<Buffer> entry_with_txn(std::span<const std::byte> entry, const TxnId& txn) {
+  const auto parts = split_entry(entry);
+  if (!parts) return parts.status();
+  const std::size_t metadata_size = parts->metadata.size() +
+                                    wide(varint_field_size(txn.least_bits)) +
+                                    wide(varint_field_size(txn.most_bits));
+  Block* block = Block::allocate(kEntryHeadSize + metadata_size + parts->payload.size());
+  std::byte* to = block->data() + kEntryHeadSize;
+  std::memcpy(to, parts->metadata.data(), parts->metadata.size());
+  to += parts->metadata.size();
+  to = put_wide_varint(to, 22, static_cast<std::int64_t>(txn.least_bits));
+  to = put_wide_varint(to, 23, static_cast<std::int64_t>(txn.most_bits));
+  if (!parts->payload.empty()) {
+    std::memcpy(to, parts->payload.data(), parts->payload.size());
+  }
+  const std::size_t size = kEntryHeadSize + metadata_size + parts->payload.size();
+  seal_entry({block->data(), size}, metadata_size);
+  return Buffer::adopt(block, 0, size);
 }
 
 void seal_entry(std::span<std::byte> entry, std::size_t metadata_size) {

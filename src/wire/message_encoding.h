@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/buffer.h"
+#include "base/status.h"
 #include "wire/command.h"
 
 namespace geminga {
@@ -57,6 +59,9 @@ std::byte* encode(const OutgoingSingle& single, std::byte* to);
 // What stands before the metadata of an entry with a checksum: 0e01, checksum, size of the
 // metadata.
 inline constexpr std::size_t kEntryHeadSize = 10;
+// The entry with `txn` in its metadata, which has none: clients written in Go name the transaction
+// in SEND only. Protocol if the entry is malformed.
+Result<Buffer> entry_with_txn(std::span<const std::byte> entry, const TxnId& txn);
 // Writes it at the start of `entry`, whose metadata and payload are in place.
 void seal_entry(std::span<std::byte> entry, std::size_t metadata_size);
 

@@ -152,7 +152,11 @@ TEST_F(LedgerChainStoresTest, LivesThroughRestartsAndACrash) {
       EXPECT_EQ(cursor->backlog_entries(), 1);
       CO_ASSERT_OK(co_await ledger->remove());
       ledger.reset();
-      EXPECT_TRUE(ledgers->list().empty());
+      const auto named = co_await referenced_ledgers(*metadata);
+      CO_ASSERT_OK(named);
+      EXPECT_TRUE(named->empty());
+      // A crash may come when a trimmed ledger is no longer named and not yet removed.
+      EXPECT_TRUE(ledgers->list().empty() || place == copy) << ledgers->list().front();
     });
     close_stores();
   }

@@ -81,7 +81,7 @@ class DispatcherKeyShared final : public DispatcherMultiple {
   // The batch's slots, if it has several; else `slot` is that of all its messages (unchanged if it
   // cannot be read).
   MixedBatch* mixed_batch(const Entry& entry, const EntryMetadata& metadata, KeySlot& slot);
-  MixedBatch* mixed_at(Position position);
+  MixedBatch* mixed_at(Position position) const;
   AckSet left_of(Position position, const MixedBatch& batch) const;
   Verdict dispatch_mixed(const Entry& entry, const EntryMetadata& metadata, MixedBatch& batch);
   void queue_mixed_again(Position position);
@@ -100,7 +100,7 @@ class DispatcherKeyShared final : public DispatcherMultiple {
   // Everything but `keep` is acknowledged.
   void ack_mixed(Position position, const AckSet& keep, MixedBatch& batch);
   // Could an acknowledgement of the whole entry mean a part of it only?
-  bool may_be_mixed(Position position) const;
+  bool may_be_mixed(Position position);
 
   const KeySharedMode mode_;
   const bool in_order_;

@@ -16,7 +16,7 @@ std::uint32_t count_bits(const AckSet& set) {
 
 }  // namespace
 
-MixedBatch* DispatcherKeyShared::mixed_at(Position position) {
+MixedBatch* DispatcherKeyShared::mixed_at(Position position) const {
   if (mixed_.empty()) return nullptr;
   const auto* found = mixed_.find(position);
   return found == nullptr ? nullptr : found->get();
@@ -206,7 +206,7 @@ bool DispatcherKeyShared::must_wait(const Consumer& consumer, Position position,
                                     const ParkedEntry& entry) const {
   if (entry.bound) return false;
   if (entry.slot != kMixed) return blocked(entry.slot, selector_->select(entry.slot), position);
-  MixedBatch* batch = const_cast<DispatcherKeyShared*>(this)->mixed_at(position);
+  MixedBatch* batch = mixed_at(position);
   if (batch == nullptr) return false;
   const MixedBatch::Part* part = batch->find_part(consumer);
   if (part == nullptr) return false;
@@ -260,8 +260,8 @@ void DispatcherKeyShared::deliver_parked(Consumer& consumer, const Entry& entry,
   batch->tidy();
 }
 
-bool DispatcherKeyShared::may_be_mixed(Position position) const {
-  auto& one = const_cast<DispatcherKeyShared*>(this)->one_entry_;
+bool DispatcherKeyShared::may_be_mixed(Position position) {
+  std::vector<Entry>& one = one_entry_;
   one.clear();
   if (env_.ledger.read_cached(position, 1, env_.config.max_read_size_bytes, one) == 0) return true;
   const Entry entry = std::move(one.front());

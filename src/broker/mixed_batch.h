@@ -2,7 +2,7 @@
 // each slot, which consumer has its messages (Shown) or will get them (Waiting), or that nothing is
 // decided (Idle: not read yet, given back, without an owner, or acknowledged). All messages of a
 // slot go the same way together. Which messages are left is the cursor's knowledge, not repeated
-// here. 12 bytes a slot and 2 a message. Used by DispatcherKeyShared only.
+// here. 16 bytes a slot and 2 a message. Used by DispatcherKeyShared only.
 #pragma once
 
 #include <cstdint>

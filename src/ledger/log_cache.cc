@@ -11,7 +11,7 @@ namespace {
 constexpr double kShrinkAt = 0.75;
 
 // A block that would have been found raises the target by kRaise blocks, any other lowers it by
-// 1/kLower of one: it grows where more than one block in eight is read back.
+// 1/kLower of one: it grows where more than one block in nine is read back.
 constexpr std::size_t kRaise = 2;
 constexpr std::size_t kLower = 4;
 }  // namespace

@@ -16,7 +16,6 @@ a few are poison: rejected on every receipt. Meanwhile the broker is killed at r
 import argparse
 import collections
 import random
-import shutil
 import sys
 import tempfile
 import threading
@@ -31,6 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from clients import place                            # noqa: E402
 from harness.admin import Admin                      # noqa: E402
 from harness.broker import BrokerError, Geminga      # noqa: E402
+from outcome import finish                          # noqa: E402
 
 TOPIC = "persistent://public/default/delayed"
 FLUSH = 2.0                 # acknowledgements with many holes between them are large states: written at most so far apart
@@ -188,15 +188,7 @@ def main():
     args = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="kill-delayed-"))
     print(f"seed {args.seed}, {args.messages} messages, files in {work}", flush=True)
-    problems = run(args, work)
-    for p in problems[:30]:
-        print("  " + p)
-    if len(problems) > 30:
-        print(f"  … {len(problems) - 30} more")
-    if not problems:
-        shutil.rmtree(work, ignore_errors=True)
-    print(f"{0 if problems else 1} passed, {1 if problems else 0} failed")
-    sys.exit(1 if problems else 0)
+    finish(run(args, work), work)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ import argparse
 import collections
 import json
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,6 +35,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from clients import parse_payload, place             # noqa: E402
 from harness.admin import Admin                      # noqa: E402
 from harness.broker import BrokerError, Geminga, Oracle  # noqa: E402
+from outcome import finish                          # noqa: E402
 
 NAMESPACE = "public/kill"
 FLUSH_MILLIS = 100          # the default of managedLedgerCursorFlushMillis, what a crash may forget of acks
@@ -305,15 +305,7 @@ def main():
     args = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="kill-test-"))
     print(f"seed {args.seed}, {args.seconds:.0f} s, {args.topics} topics, files in {work}", flush=True)
-    problems = run(args, work)
-    for p in problems[:30]:
-        print("  " + p)
-    if len(problems) > 30:
-        print(f"  … {len(problems) - 30} more")
-    if not problems:
-        shutil.rmtree(work, ignore_errors=True)
-    print(f"{0 if problems else 1} passed, {1 if problems else 0} failed")
-    sys.exit(1 if problems else 0)
+    finish(run(args, work), work)
 
 
 if __name__ == "__main__":

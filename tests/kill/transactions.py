@@ -13,7 +13,6 @@ and only if exactly one of the transactions that had it shows.
 """
 import argparse
 import random
-import shutil
 import struct
 import sys
 import tempfile
@@ -26,6 +25,7 @@ sys.path[:0] = [str(HERE.parent)]
 
 from harness import wire                             # noqa: E402
 from harness.broker import BrokerError, Geminga      # noqa: E402
+from outcome import finish                          # noqa: E402
 
 IN, OUTS = "persistent://public/default/in", ("persistent://public/default/out-a", "persistent://public/default/out-b")
 TTL_MILLIS = 3000
@@ -260,15 +260,7 @@ def main():
     args = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="kill-transactions-"))
     print(f"seed {args.seed}, {args.seconds:.0f} s, {args.workers} workers, files in {work}", flush=True)
-    problems = run(args, work)
-    for p in problems[:30]:
-        print("  " + p)
-    if len(problems) > 30:
-        print(f"  … {len(problems) - 30} more")
-    if not problems:
-        shutil.rmtree(work, ignore_errors=True)
-    print(f"{0 if problems else 1} passed, {1 if problems else 0} failed")
-    sys.exit(1 if problems else 0)
+    finish(run(args, work), work)
 
 
 if __name__ == "__main__":

@@ -37,12 +37,37 @@ std::optional<ListedSegment> parse_line(std::string_view line) {
 
 }  // namespace
 
-Status write_clean_list(LogFolder& folder, std::span<const ListedSegment> segments) {
+std::string segment_list_text(std::span<const ListedSegment> segments) {
   std::string text(kTitle);
   for (const ListedSegment& listed : segments) {
     text += fmt::format("{} {}\n", segment_name(listed.slot), listed.sequence);
   }
   text += last_line(text);
+  return text;
+}
+
+std::optional<std::vector<ListedSegment>> parse_segment_list(std::string_view text) {
+  if (const auto zeros = text.find('\0'); zeros != std::string_view::npos)
+    text = text.substr(0, zeros);
+  if (!text.starts_with(kTitle)) return std::nullopt;
+  std::vector<ListedSegment> segments;
+  for (std::size_t at = kTitle.size(); at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string_view::npos) break;
+    if (text.substr(at).starts_with("end ")) {
+      if (text.substr(at) != last_line(text.substr(0, at))) break;
+      return segments;
+    }
+    const auto listed = parse_line(text.substr(at, end - at));
+    if (!listed) break;
+    segments.push_back(*listed);
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
+Status write_clean_list(LogFolder& folder, std::span<const ListedSegment> segments) {
+  const std::string text = segment_list_text(segments);
   AlignedMemory memory(static_cast<std::size_t>(log_format::align_up(text.size(), 4096)));
   std::memset(memory.span().data(), 0, memory.span().size());
   std::memcpy(memory.span().data(), text.data(), text.size());
@@ -64,25 +89,9 @@ Result<std::vector<ListedSegment>> read_clean_list(LogFolder& folder) {
   if (size == 0 || size % 4096 != 0 || size > kMostBytes) return damaged();
   AlignedMemory memory(static_cast<std::size_t>(size));
   GM_ASSIGN_OR_RETURN(const auto got, file->read(0, memory.span()));
-  std::string_view text(reinterpret_cast<const char*>(memory.span().data()), got);
-  if (const auto zeros = text.find('\0'); zeros != std::string_view::npos)
-    text = text.substr(0, zeros);
-
-  if (!text.starts_with(kTitle)) return damaged();
-  std::vector<ListedSegment> segments;
-  for (std::size_t at = kTitle.size(); at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) break;
-    if (text.substr(at).starts_with("end ")) {
-      if (text.substr(at) != last_line(text.substr(0, at))) break;
-      return segments;
-    }
-    const auto listed = parse_line(text.substr(at, end - at));
-    if (!listed) break;
-    segments.push_back(*listed);
-    at = end + 1;
-  }
-  return damaged();
+  auto segments = parse_segment_list({reinterpret_cast<const char*>(memory.span().data()), got});
+  if (!segments) return damaged();
+  return std::move(*segments);
 }
 
 }  // namespace geminga

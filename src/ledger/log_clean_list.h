@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -21,6 +23,11 @@ struct ListedSegment {
   std::uint32_t slot = 0;
   std::uint64_t sequence = 0;
 };
+
+// The text of a list: a title, a line a segment, a checksum; and back, if `text` begins with a
+// whole one that is followed by nothing but zeros.
+std::string segment_list_text(std::span<const ListedSegment> segments);
+std::optional<std::vector<ListedSegment>> parse_segment_list(std::string_view text);
 
 // Durable when it returns OK.
 Status write_clean_list(LogFolder& folder, std::span<const ListedSegment> segments);

@@ -252,6 +252,38 @@ TEST_F(LogDamageTest, MissingSegmentIsRefusedAndPutBack) {
   write_log(10, false);  // opens it
 }
 
+TEST_F(LogDamageTest, MissingNewestSegmentIsNoticedAfterACrash) {
+  write_log(3000, false);  // several segments, and no list
+  ASSERT_EQ(files_->bytes_of("CLEAN"), nullptr);
+  ASSERT_NE(files_->bytes_of("NEWEST"), nullptr);
+  std::string newest;
+  std::uint64_t sequence = 0;
+  const auto names = files_->list();
+  for (const std::string& name : *names) {
+    if (!segment_slot(name)) continue;
+    const auto file = read_segment_file(*files_, name, false);
+    const auto scanned = scan_segment(*file, 0);
+    if (scanned->empty || file->header.sequence < sequence) continue;
+    newest = name;
+    sequence = file->header.sequence;
+  }
+  ASSERT_GT(sequence, 1U);
+  EXPECT_TRUE(files_->rename(newest, "elsewhere").is_ok());
+  for (int i = 0; i < 2; ++i) {
+    const Status refused = open_fails();
+    EXPECT_TRUE(refused.is(ErrorCode::Corruption)) << refused.to_string();
+    EXPECT_THAT(refused.message(), HasSubstr(newest + " is missing"));
+    EXPECT_FALSE(check_log(*files_)->opens);
+  }
+  EXPECT_TRUE(files_->rename("elsewhere", newest).is_ok());
+  write_log(10, false);  // opens it
+  // A note that was torn checks nothing, and hinders nothing.
+  std::byte changed{'7'};
+  files_->bytes_of("NEWEST")->write(12, {&changed, 1});
+  files_->bytes_of("NEWEST")->write(4096 + 12, {&changed, 1});
+  write_log(10, false);
+}
+
 TEST_F(LogDamageTest, SegmentOfAnotherTimeIsRefused) {
   write_log(100, true);
   const auto before = files_->copy();

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "ledger/log_clean_list.h"
 #include "ledger/log_io.h"
+#include "ledger/log_newest.h"
 #include "ledger/log_scan.h"
 
 namespace geminga {
@@ -36,6 +37,7 @@ class Recovery {
     GM_RETURN_IF_ERROR(read_files());
     GM_RETURN_IF_ERROR(check_newest_points());
     GM_RETURN_IF_ERROR(scan_unsealed());
+    GM_RETURN_IF_ERROR(check_newest_is_there());
     GM_RETURN_IF_ERROR(build_ledgers());
     assign_extents();
     GM_RETURN_IF_ERROR(check_cover());
@@ -51,6 +53,7 @@ class Recovery {
   Result<bool> read_footer(Found& found);
   Status check_newest_points();
   Status scan_unsealed();
+  Status check_newest_is_there() const;
   Status add_footer(Found& found);
   Status build_ledgers();
   void assign_extents();
@@ -65,6 +68,7 @@ class Recovery {
   const bool read_only_;
   RecoveredLog log_;
   std::map<std::uint64_t, Found> found_;  // by sequence
+  std::optional<ListedSegment> noted_;    // the newest, as far as it was noted
   // Extents that are parts of what a footer says, by segment: ledger and first entry.
   std::map<std::uint64_t, std::vector<std::pair<LedgerId, EntryId>>> recount_;
 };
@@ -78,6 +82,13 @@ Status Recovery::read_files() {
       continue;
     }
     listed |= name == kCleanList;
+    if (name == kNewestNote) {
+      GM_ASSIGN_OR_RETURN(noted_, read_newest_note(folder_));
+      if (!noted_) {
+        GM_LOG_WARN("log {}: {} is damaged: if the newest segment is missing, it is not noticed",
+                    options_.log_index, name);
+      }
+    }
     const auto slot = segment_slot(name);
     if (!slot) continue;
     log_.next_slot = std::max(log_.next_slot, *slot + 1);
@@ -217,6 +228,18 @@ Status Recovery::scan_unsealed() {
     known_end = found.content.summary.start.previous_end;
   }
   return Status::ok();
+}
+
+// What was noted had a durable first record, and no segment goes before a newer one is in use.
+Status Recovery::check_newest_is_there() const {
+  if (!noted_) return Status::ok();
+  for (auto at = found_.rbegin(); at != found_.rend() && at->first >= noted_->sequence; ++at) {
+    if (!at->second.content.empty) return Status::ok();
+  }
+  return Status::Corruption(fmt::format(
+      "{}/{} is missing, or was replaced by another file: it was the newest segment, with sequence "
+      "{}; put it back",
+      folder_.path(), segment_name(noted_->slot), noted_->sequence));
 }
 
 Status Recovery::add_footer(Found& found) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ledger/log_newest.h"
 
 namespace geminga {
 
@@ -191,6 +192,19 @@ void LogSegments::progress(const LogSegment& open, std::uint64_t at, std::uint64
   preparing_->due.store((at - begin) * 5 / 4, std::memory_order_relaxed);
 }
 
+void LogSegments::note_newest(const LogSegment& open) {
+  // Unsynced records may arrive on the disk after the note, or never.
+  if (!options_.sync_data) return;
+  const ListedSegment newest{open.slot, open.sequence()};
+  io_.call([folder = &folder_, newest] { return note_newest_segment(*folder, newest); },
+           [this, alive = alive_](const Status& status) {
+             // The next start checks less, and is right all the same.
+             if (*alive && !status)
+               GM_LOG_WARN("log {}: noting the newest segment: {}", options_.log_index,
+                           status.to_string());
+           });
+}
+
 void LogSegments::finish_preparing() {
   if (preparing_) preparing_->hurry = true;
 }
@@ -213,7 +227,7 @@ void LogSegments::start_preparing(const std::shared_ptr<LogSegment>& segment) {
   how->hurry = spare_ != segment;
   preparing_ = how;
   io_.call(
-      [how, folder = &folder_, kept = reserve_bytes_ / 2]() -> Status {
+      [how, folder = &folder_, kept = kept_for_others()]() -> Status {
         if (!how->new_file) {
           GM_ASSIGN_OR_RETURN(how->file, folder->open(how->name, true));
           return write_segment_header(*how->file, how->header);
@@ -412,8 +426,9 @@ void LogSegments::check_space() {
   const bool spare = spare_ && (spare_->ready || (preparing_ && preparing_->has_space));
   const std::size_t files = free_.size() + (spare ? 1 : 0);
   const std::uint64_t room = *free + files * options_.segment_bytes;
-  // All logs share the disk.
-  const std::uint64_t at_hand = files + *free / options_.segment_bytes / options_.log_count;
+  // All logs share the disk, and none makes a segment of what others need (start_preparing()).
+  const std::uint64_t usable = *free - std::min(*free, kept_for_others());
+  const std::uint64_t at_hand = files + usable / options_.segment_bytes / options_.log_count;
   const bool now = !starved_ && room > reserve_bytes_ && at_hand >= kKeptBack;
   if (now != writable_) {
     if (now) {

@@ -92,6 +92,8 @@ class LogSegments {
   // The first segment of a new log is wanted at once and not filled, so each of its flushes waits
   // for the file system's journal as well: better to leave it for a filled one that is ready.
   bool should_leave(const LogSegment& open, std::uint64_t at, std::uint64_t flushes) const;
+  // The open segment's first record is durable: from now on the log is not whole without it.
+  void note_newest(const LogSegment& open);
   // Leave what is being prepared as it is: the log closes.
   void finish_preparing();
 
@@ -125,6 +127,8 @@ class LogSegments {
 
  private:
   struct Preparation;
+  // Free bytes that no segment is made of: the metadata store's, first of all.
+  std::uint64_t kept_for_others() const { return reserve_bytes_ / 2; }
   std::shared_ptr<LogSegment> new_segment();
   void start_preparing(const std::shared_ptr<LogSegment>& segment);
   void prepared(const std::shared_ptr<LogSegment>& segment, const std::shared_ptr<Preparation>& how,

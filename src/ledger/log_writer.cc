@@ -299,6 +299,9 @@ void LogWriter::write_start(const std::vector<std::vector<std::byte>>& checkpoin
   RecordHeader header;
   header.kind = Kind::Start;
   place(header, bytes);
+  when_durable([segments = &segments_, segment = open_](const Status& status) {
+    if (status) segments->note_newest(*segment);
+  });
   if (checkpoint.empty()) return;
 
   header.kind = Kind::Checkpoint;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/url_encoding.h"
 #include "broker/broker_metrics.h"
+#include "broker/ledger_sweep.h"
 #include "broker/namespaces.h"
 #include "broker/policy_parts.h"
 #include "broker/topic_policies.h"
@@ -33,6 +34,7 @@ Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& meta
     topic_shards_.push_back(std::make_unique<TopicShard>(*this, runtime.shard(i)));
   }
   transactions_ = std::make_unique<Transactions>(*this);
+  sweep_ = std::make_unique<LedgerSweep>(runtime, metadata, logs_);
 }
 
 Broker::~Broker() = default;
@@ -47,6 +49,7 @@ Task<Status> Broker::open() {
   if (!node) co_return node.status();
   instance_ = std::strtoll(node->path.c_str() + node->path.rfind('-') + 1, nullptr, 10);
   GM_CO_RETURN_IF_ERROR(co_await metadata_.remove(node->path));
+  co_await sweep_->start();
   for (auto& topics : topic_shards_) {
     TopicShard* shard = topics.get();
     auto work = [shard]() -> Task<void> {
@@ -59,6 +62,7 @@ Task<Status> Broker::open() {
 }
 
 Task<Status> Broker::close() {
+  co_await sweep_->close();
   Status first = co_await transactions_->close();
   for (auto& topics : topic_shards_) {
     TopicShard* shard = topics.get();

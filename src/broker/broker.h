@@ -26,6 +26,7 @@ struct NamespacePolicies;
 class Namespaces;      // tenants, namespaces, policies, partitioned topics (broker/namespaces.h)
 class SchemaRegistry;  // schema/schema_registry.h
 class Transactions;    // broker/transactions.h
+class LedgerSweep;     // broker/ledger_sweep.h
 class TopicShard;      // the topics of one shard (broker/topic_shard.h)
 struct BrokerMetrics;  // broker/broker_metrics.h
 
@@ -137,6 +138,7 @@ class Broker {
   std::vector<std::unique_ptr<SchemaRegistry>> schema_registries_;  // by log
   std::vector<std::unique_ptr<TopicShard>> topic_shards_;           // by shard
   std::unique_ptr<Transactions> transactions_;
+  std::unique_ptr<LedgerSweep> sweep_;
   std::int64_t instance_ = 0;
   std::atomic<std::uint64_t> producer_counter_{0};
 };

@@ -107,6 +107,8 @@ class LedgerStore {
   virtual Task<Status> remove(LedgerId id) = 0;
   // All ids, ascending: to find ledgers that nobody refers to any more after a crash.
   virtual std::vector<LedgerId> list() const = 0;
+  // True: its last user did not end with close(), so there may be such ledgers.
+  virtual bool after_crash() const = 0;
 
   virtual LedgerStats stats() const = 0;
   // False: the disk has only its reserve left; append() answers DiskFull, all else goes on.

@@ -284,6 +284,27 @@ TEST_F(LogDamageTest, MissingNewestSegmentIsNoticedAfterACrash) {
   write_log(10, false);
 }
 
+TEST_F(LogDamageTest, TellsIfTheLastRunWasNotClosed) {
+  const auto after_crash = [&](bool close) {
+    return run([&]() -> Task<bool> {
+      auto store = co_await must_open();
+      const bool told = store->after_crash();
+      (void)co_await store->create({});
+      if (close) {
+        EXPECT_TRUE((co_await store->close()).is_ok());
+      } else {
+        co_await store->abandon();
+      }
+      co_return told;
+    });
+  };
+  EXPECT_FALSE(after_crash(true));  // a new log
+  EXPECT_FALSE(after_crash(false));
+  EXPECT_TRUE(after_crash(false));
+  EXPECT_TRUE(after_crash(true));
+  EXPECT_FALSE(after_crash(true));
+}
+
 TEST_F(LogDamageTest, SegmentOfAnotherTimeIsRefused) {
   write_log(100, true);
   const auto before = files_->copy();

@@ -114,6 +114,7 @@ Status Recovery::read_files() {
           fmt::format("{} has the sequence {} of another segment", name, sequence));
     }
   }
+  log_.closed = listed;
   if (listed) GM_RETURN_IF_ERROR(check_clean_list());
   if (read_only_) return Status::ok();
   // What the list says ends with the first change, so it goes before that.

@@ -30,6 +30,7 @@ struct RecoveredLog {
   LedgerId last_id = -1;
   std::uint64_t checkpoint = 0;  // sequence of the segment with the newest one, 0 if none
   std::unordered_map<LedgerId, std::shared_ptr<LedgerState>> ledgers;
+  bool closed = false;  // the last run ended with close()
   // For the log line.
   std::size_t scanned_segments = 0;
   std::uint64_t cut_bytes = 0;

@@ -67,6 +67,7 @@ LogStore::~LogStore() { drop_handles(); }
 
 void LogStore::start(RecoveredLog recovered) {
   ledgers_ = std::move(recovered.ledgers);
+  after_crash_ = !recovered.closed && !ledgers_.empty();
   for (const std::uint32_t slot : recovered.free_slots) segments_.adopt_free(slot);
   for (auto& segment : recovered.segments) segments_.adopt(std::move(segment));
   segments_.set_next(recovered.next_sequence, recovered.next_slot);

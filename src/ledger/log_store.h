@@ -45,6 +45,7 @@ class LogStore final : public LedgerStore {
   Task<Result<std::shared_ptr<Ledger>>> open(LedgerId id) override;
   Task<Status> remove(LedgerId id) override;
   std::vector<LedgerId> list() const override;
+  bool after_crash() const override { return after_crash_; }
   LedgerStats stats() const override;
   bool writable() const override { return !writer_.failed() && segments_.writable(); }
   Task<Status> close() override;
@@ -83,6 +84,7 @@ class LogStore final : public LedgerStore {
   std::unique_ptr<LogIo> io_;
   Gate gate_;
   bool closing_ = false;
+  bool after_crash_ = false;
 };
 
 // Opens the log in options.folder, which is made if it is missing, and recovers it. Call on

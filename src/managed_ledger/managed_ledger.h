@@ -173,9 +173,11 @@ Task<Result<std::vector<std::string>>> list_managed_ledgers(MetadataStore& metad
                                                             std::string prefix);
 
 // The ids of all ledgers that managed ledgers, cursors and delayed indexes name, ascending. A
-// ledger in a LedgerStore that neither this nor the schema registry names was left by a crash
-// between two steps and may be removed, if that is asked before the first topic is opened. Reads
-// every key below /managed-ledgers and /geminga/delayed-index.
-Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata);
+// ledger that was in a LedgerStore before the first topic was opened, and that neither this nor
+// schema_ledgers() names, was left by a crash between two steps and may be removed: a ledger is
+// named only by the run that made it. Reads every key below /managed-ledgers and
+// /geminga/delayed-index; ends with Closed soon after `stopped` is true.
+Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata,
+                                                       std::shared_ptr<const bool> stopped = {});
 
 }  // namespace geminga

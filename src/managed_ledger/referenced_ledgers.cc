@@ -8,7 +8,20 @@ namespace geminga {
 
 namespace {
 
-Task<Status> add_cursor(MetadataStore& metadata, std::string path, std::vector<LedgerId>& ids) {
+// One walk over the keys; lives in the frame of referenced_ledgers().
+struct Walk {
+  MetadataStore& metadata;
+  std::shared_ptr<const bool> stopped;
+  std::vector<LedgerId> ids = {};
+
+  bool ended() const { return stopped != nullptr && *stopped; }
+  Task<Status> add_cursor(std::string path);
+  Task<Status> add_topic(std::string path);
+  Task<Status> add_below(std::string path, int depth);
+  Task<Status> add_delayed_indexes(std::string path);
+};
+
+Task<Status> Walk::add_cursor(std::string path) {
   auto value = co_await metadata.get(path);
   if (!value) co_return value.status();
   if (!*value) co_return Status::ok();
@@ -21,7 +34,8 @@ Task<Status> add_cursor(MetadataStore& metadata, std::string path, std::vector<L
   co_return Status::ok();
 }
 
-Task<Status> add_topic(MetadataStore& metadata, std::string path, std::vector<LedgerId>& ids) {
+Task<Status> Walk::add_topic(std::string path) {
+  if (ended()) co_return Status::Closed("the walk was ended");
   auto value = co_await metadata.get(path);
   if (!value) co_return value.status();
   if (*value) {
@@ -32,38 +46,33 @@ Task<Status> add_topic(MetadataStore& metadata, std::string path, std::vector<Le
   auto cursors = co_await metadata.children(path);
   if (!cursors) co_return cursors.status();
   for (const std::string& cursor : *cursors) {
-    Status added = co_await add_cursor(metadata, path + "/" + cursor, ids);
-    if (!added) co_return added;
+    GM_CO_RETURN_IF_ERROR(co_await add_cursor(path + "/" + cursor));
   }
   co_return Status::ok();
 }
 
 // `depth` segments lie between /managed-ledgers and `path`'s children. The domain is the third of a
 // name, the fourth of one of the old form with a cluster.
-Task<Status> add_below(MetadataStore& metadata, std::string path, int depth,
-                       std::vector<LedgerId>& ids) {
+Task<Status> Walk::add_below(std::string path, int depth) {
   auto names = co_await metadata.children(path);
   if (!names) co_return names.status();
   for (const std::string& name : *names) {
     const std::string child = path + "/" + name;
-    Status added;
     if (depth < 2 || (depth == 2 && name != "persistent")) {
-      added = co_await add_below(metadata, child, depth + 1, ids);
-    } else {
-      auto topics = co_await metadata.children(child);
-      if (!topics) co_return topics.status();
-      for (const std::string& topic : *topics) {
-        added = co_await add_topic(metadata, child + "/" + topic, ids);
-        if (!added) break;
-      }
+      GM_CO_RETURN_IF_ERROR(co_await add_below(child, depth + 1));
+      continue;
     }
-    if (!added) co_return added;
+    auto topics = co_await metadata.children(child);
+    if (!topics) co_return topics.status();
+    for (const std::string& topic : *topics) {
+      GM_CO_RETURN_IF_ERROR(co_await add_topic(child + "/" + topic));
+    }
   }
   co_return Status::ok();
 }
 
-Task<Status> add_delayed_indexes(MetadataStore& metadata, std::string path,
-                                 std::vector<LedgerId>& ids) {
+Task<Status> Walk::add_delayed_indexes(std::string path) {
+  if (ended()) co_return Status::Closed("the walk was ended");
   auto value = co_await metadata.get(path);
   if (!value) co_return value.status();
   if (!*value) co_return Status::ok();
@@ -76,23 +85,23 @@ Task<Status> add_delayed_indexes(MetadataStore& metadata, std::string path,
   auto names = co_await metadata.children(path);
   if (!names) co_return names.status();
   for (const std::string& name : *names) {
-    Status added = co_await add_delayed_indexes(metadata, path + "/" + name, ids);
-    if (!added) co_return added;
+    GM_CO_RETURN_IF_ERROR(co_await add_delayed_indexes(path + "/" + name));
   }
   co_return Status::ok();
 }
 
 }  // namespace
 
-Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata) {
-  std::vector<LedgerId> ids;
-  Status status = co_await add_below(metadata, "/managed-ledgers", 0, ids);
-  if (status)
-    status = co_await add_delayed_indexes(metadata, std::string(DelayedIndex::kRoot), ids);
+Task<Result<std::vector<LedgerId>>> referenced_ledgers(MetadataStore& metadata,
+                                                       std::shared_ptr<const bool> stopped) {
+  Walk walk{metadata, std::move(stopped)};
+  Status status = co_await walk.add_below("/managed-ledgers", 0);
+  if (status) status = co_await walk.add_delayed_indexes(std::string(DelayedIndex::kRoot));
   if (!status) co_return status.with_context("listing the ledgers in use");
+  std::vector<LedgerId>& ids = walk.ids;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  co_return ids;
+  co_return std::move(ids);
 }
 
 }  // namespace geminga

@@ -49,6 +49,7 @@ class MemoryLedgerStore final : public LedgerStore {
     if (!hold) complete_soon(world_);
   }
   void set_writable(bool writable) { world_->writable = writable; }
+  void set_after_crash(bool after_crash) { after_crash_ = after_crash; }
   // Nothing is in memory: read_cached() gives nothing.
   void set_cached(bool cached) { world_->cached = cached; }
   int reads() const { return world_->reads; }
@@ -76,6 +77,8 @@ class MemoryLedgerStore final : public LedgerStore {
     ++at->second->writer;
     co_return std::shared_ptr<Ledger>(std::make_shared<MemoryLedger>(world_, id, at->second, true));
   }
+
+  bool after_crash() const override { return after_crash_; }
 
   Task<Status> remove(LedgerId id) override {
     co_await turn();
@@ -265,6 +268,7 @@ class MemoryLedgerStore final : public LedgerStore {
   };
 
   std::shared_ptr<World> world_;
+  bool after_crash_ = false;
 };
 
 }  // namespace geminga::testing

@@ -424,6 +424,10 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   if (!inside) co_return not_available();
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
   GM_CO_RETURN_IF_ERROR(room_for_consumer(request.type));
+  if (request.subscription == kCompactionCursor) {
+    GM_CO_RETURN_IF_ERROR(co_await compaction_->hold_log());
+    read_beside_compaction(request);
+  }
   const std::int64_t rollback = request.start_message_rollback_seconds;
   const bool replicated = request.replicate_state && request.durable;
   Subscribed subscribed;
@@ -444,6 +448,20 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   }
   if (replicated) subscribed.subscription->set_replicated(true);
   co_return subscribed;
+}
+
+// A client may read what is not compacted yet, as tools of Pulsar do; what it acknowledges must not
+// move `__compaction`, which goes with the compacted data. So it gets a cursor of its own.
+void PersistentTopic::read_beside_compaction(SubscribeRequest& request) const {
+  request.subscription = kCompactionReader;
+  request.durable = false;
+  request.replicate_state = false;
+  request.initial_earliest = true;
+  request.start_message_id = Position::earliest();
+  if (const auto cursor = ledger_->cursor(kCompactionCursor); cursor != nullptr) {
+    const Position compacted = cursor->mark_delete();
+    request.start_message_id = Position{compacted.ledger, compacted.entry + 1};
+  }
 }
 
 Status PersistentTopic::room_for_consumer(SubscriptionType type) const {

@@ -151,6 +151,7 @@ class PersistentTopic final : public Topic,
 
   Task<Result<std::shared_ptr<Subscription>>> find_or_create(const SubscribeRequest& request);
   Status room_for_consumer(SubscriptionType type) const;
+  void read_beside_compaction(SubscribeRequest& request) const;
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
   Task<Status> adopt_cursors();
   void make_compaction();

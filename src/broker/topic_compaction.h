@@ -29,6 +29,8 @@
 namespace geminga {
 
 inline constexpr char kCompactionCursor[] = "__compaction";
+// Where a client reads that subscribes to the name above.
+inline constexpr char kCompactionReader[] = "__compaction-reader";
 
 class TopicCompaction {
  public:

@@ -91,7 +91,7 @@ Status check_name(const SubscribeRequest& request) {
     return Status::ProducerBusy("Empty subscription name");
   }
   if (request.subscription.starts_with(kReplicatorPrefix) ||
-      request.subscription == kDeduplicationCursor || request.subscription == kCompactionCursor) {
+      request.subscription == kDeduplicationCursor) {
     return Status::ProducerBusy("Subscription with reserved subscription name attempted");
   }
   return Status::ok();

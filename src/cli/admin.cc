@@ -1,186 +1,273 @@
-// `geminga admin`: asks a running broker over its HTTP API.
-#include <CLI/CLI.hpp>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/value.hpp>
-#include <cstdio>
-#include <string>
+// `geminga admin`: finds the group and the command, asks the broker, prints the answer.
+#include <unistd.h>
 
-#include "base/status.h"
-#include "base/url_encoding.h"
-#include "broker/topic_name.h"
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/admin/admin_client.h"
+#include "cli/admin/arguments.h"
+#include "cli/admin/command.h"
+#include "cli/admin/help.h"
+#include "cli/admin/output.h"
+#include "cli/admin/request.h"
+#include "cli/admin/shared_commands.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/version.h"
 
 namespace geminga {
 
+namespace admin_cli {
+
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
-namespace json = boost::json;
+constexpr Group (*kGroups[])() = {
+    tenants_group,   namespaces_group,       topics_group,          topic_policies_group,
+    schemas_group,   clusters_group,         brokers_group,         broker_stats_group,
+    isolation_group, resource_groups_group,  resource_quotas_group, transactions_group,
+    bookies_group,   functions_group,        sources_group,         sinks_group,
+    packages_group,  functions_worker_group, proxy_stats_group};
 
-constexpr std::chrono::seconds kPatience{30};
-constexpr std::uint64_t kMaxAnswer = 64 << 20;
-
-struct Answer {
-  unsigned status = 0;
-  std::string body;
+struct Settings {
+  ClientOptions client;
+  std::string output;  // "", "json", "text"
 };
 
-struct Url {
-  std::string host, port;
-};
-Result<Url> parse_url(const std::string& text) {
-  constexpr std::string_view kScheme = "http://";
-  if (!text.starts_with(kScheme)) {
-    return Status::InvalidArgument("the admin URL '" + text +
-                                   "' must look like http://localhost:8080");
-  }
-  std::string rest = text.substr(kScheme.size());
-  if (const auto slash = rest.find('/'); slash != std::string::npos) rest.resize(slash);
-  const auto colon = rest.rfind(':');
-  if (colon == std::string::npos) return Url{rest, "80"};
-  return Url{rest.substr(0, colon), rest.substr(colon + 1)};
+// "key=value" of a Pulsar client.conf.
+std::optional<std::string> value_of(const std::string& line, std::string_view key) {
+  if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != '=') return {};
+  return line.substr(key.size() + 1);
 }
 
-Result<Answer> get(const std::string& admin_url, const std::string& path) {
-  GM_ASSIGN_OR_RETURN(const Url url, parse_url(admin_url));
-  asio::io_context io;
-  asio::ip::tcp::resolver resolver(io);
-  beast::tcp_stream stream(io);
-  boost::system::error_code error;
-  const auto found = resolver.resolve(url.host, url.port, error);
-  stream.expires_after(kPatience);
-  if (!error) stream.connect(found, error);
-  if (error) {
-    return Status::Io("nobody answers at " + admin_url + " (" + error.message() +
-                      "); is the broker running? --admin-url names another");
-  }
-  http::request<http::empty_body> request{http::verb::get, path, 11};
-  request.set(http::field::host, url.host);
-  request.set(http::field::accept, "application/json");
-  http::write(stream, request, error);
-  beast::flat_buffer buffer;
-  http::response_parser<http::string_body> response;
-  response.body_limit(kMaxAnswer);
-  if (!error) http::read(stream, buffer, response, error);
-  if (error) return Status::Io("asking " + admin_url + path + ": " + error.message());
-  return Answer{response.get().result_int(), std::move(response.get().body())};
-}
-
-std::string text_of(const json::object& from, std::string_view key) {
-  const json::value* value = from.if_contains(key);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-long long number_of(const json::object& from, std::string_view key) {
-  const json::value* value = from.if_contains(key);
-  return value != nullptr && value->is_int64() ? value->get_int64() : 0;
-}
-
-void print_explanation(const json::object& why) {
-  std::printf("%s, subscription %s%s%s\n  %s (%s)\n", text_of(why, "topic").c_str(),
-              text_of(why, "subscription").c_str(), why.contains("type") ? ", " : "",
-              text_of(why, "type").c_str(), text_of(why, "explanation").c_str(),
-              text_of(why, "reason").c_str());
-  if (why.contains("advice")) std::printf("  -> %s\n", text_of(why, "advice").c_str());
-  std::printf("  backlog        %lld messages in %lld entries, behind %s; the log ends at %s\n",
-              number_of(why, "backlogMessages"), number_of(why, "backlogEntries"),
-              text_of(why, "markDeletePosition").c_str(),
-              text_of(why, "lastConfirmedEntry").c_str());
-  std::printf(
-      "  with consumers %lld messages not acknowledged; %lld delayed; %lld entries to be sent "
-      "again\n",
-      number_of(why, "unackedMessages"), number_of(why, "delayedMessages"),
-      number_of(why, "entriesToBeSentAgain"));
-  if (const json::value* consumers = why.if_contains("consumers");
-      consumers != nullptr && consumers->is_array()) {
-    for (const json::value& each : consumers->get_array()) {
-      if (!each.is_object()) continue;
-      const json::object& of = each.get_object();
-      std::printf("  consumer %s: %s; %lld permits, %lld messages not acknowledged\n",
-                  text_of(of, "consumerName").c_str(), text_of(of, "explanation").c_str(),
-                  number_of(of, "availablePermits"), number_of(of, "unackedMessages"));
-    }
-  }
-  if (const json::value* keys = why.if_contains("drainingHashes");
-      keys != nullptr && keys->is_array()) {
-    for (const json::value& each : keys->get_array()) {
-      if (!each.is_object()) continue;
-      const json::object& key = each.get_object();
-      std::printf("  key hash %lld: %s must acknowledge %lld entries, %lld wait for that\n",
-                  number_of(key, "hash"), text_of(key, "heldBy").c_str(),
-                  number_of(key, "unackedEntries"), number_of(key, "waitingEntries"));
-    }
-  }
-}
-
-int explain(const std::string& admin_url, const std::string& topic, const std::string& subscription,
-            bool as_json) {
-  const auto name = TopicName::parse(topic);
-  if (!name) {
-    std::fprintf(stderr, "geminga admin: %s\n", name.status().message().c_str());
-    return kExitUsage;
-  }
-  const std::string path = "/admin/v2/" + std::string(to_string(name->domain())) + "/" +
-                           std::string(name->ns()) + "/" + name->encoded_local() +
-                           "/subscription/" + url_encode(subscription) + "/explain";
-  const auto answer = get(admin_url, path);
-  if (!answer) {
-    std::fprintf(stderr, "geminga admin: %s\n", answer.status().message().c_str());
-    return kExitFailed;
-  }
-  boost::system::error_code error;
-  const json::value body = json::parse(answer->body, error);
-  if (answer->status != 200 || error || !body.is_object()) {
-    const std::string reason =
-        !error && body.is_object() ? text_of(body.get_object(), "reason") : answer->body;
-    std::fprintf(stderr, "geminga admin: the broker answers %u: %s\n", answer->status,
-                 reason.c_str());
-    return kExitFailed;
-  }
-  if (as_json) {
-    std::printf("%s\n", answer->body.c_str());
+Status set_token(Settings& settings, const std::string& params) {
+  if (params.starts_with("token:")) {
+    settings.client.token = params.substr(6);
+  } else if (params.starts_with("file:")) {
+    const std::string path = params.substr(params.starts_with("file://") ? 7 : 5);
+    std::ifstream file(path);
+    if (!file || !std::getline(file, settings.client.token))
+      return Status::Io("cannot read the token from " + path);
   } else {
-    print_explanation(body.get_object());
+    settings.client.token = params;
   }
-  return kExitOk;
+  return Status::ok();
+}
+
+Status read_client_conf(Settings& settings) {
+  const char* path = std::getenv("PULSAR_CLIENT_CONF");
+  if (path == nullptr) return Status::ok();
+  std::ifstream file(path);
+  if (!file) return Status::Io(std::string("cannot read PULSAR_CLIENT_CONF=") + path);
+  for (std::string line; std::getline(file, line);) {
+    if (const auto url = value_of(line, "webServiceUrl"); url && !url->empty())
+      settings.client.url = *url;
+    if (const auto params = value_of(line, "authParams"); params && !params->empty())
+      GM_RETURN_IF_ERROR(set_token(settings, *params));
+  }
+  return Status::ok();
+}
+
+// Takes the options before the group out of `words`.
+Status take_options(std::vector<std::string>& words, Settings& settings) {
+  std::size_t at = 0;
+  while (at < words.size() && words[at].starts_with('-')) {
+    std::string name = words[at];
+    if (name == "-h" || name == "--help" || name == "-v" || name == "--version") break;
+    std::optional<std::string> value;
+    if (const auto equals = name.find('='); equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (name == "--tls-allow-insecure" || name == "--tls-enable-hostname-verification") {
+      ++at;
+      continue;
+    }
+    if (!value) {
+      if (at + 1 >= words.size()) return Status::InvalidArgument(name + " needs a value");
+      value = words[++at];
+    }
+    ++at;
+    if (name == "--admin-url") {
+      settings.client.url = *value;
+    } else if (name == "--auth-params") {
+      GM_RETURN_IF_ERROR(set_token(settings, *value));
+    } else if (name == "--auth-plugin") {
+      if (*value != "token" && !value->ends_with("AuthenticationToken"))
+        return Status::Unsupported("--auth-plugin " + *value + ": only tokens are known");
+    } else if (name == "--request-timeout") {
+      settings.client.timeout_s = std::atoi(value->c_str());
+      if (settings.client.timeout_s <= 0)
+        return Status::InvalidArgument("--request-timeout: '" + *value +
+                                       "' is no number of seconds");
+    } else if (name == "-o" || name == "--output") {
+      settings.output = *value;
+    } else if (name == "--tls-trust-cert-path" || name == "--tls-provider") {
+      continue;  // matters with https only, which is refused
+    } else {
+      return Status::InvalidArgument("there is no option " + name);
+    }
+  }
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(at));
+  if (!settings.output.empty() && settings.output != "json" && settings.output != "text")
+    return Status::InvalidArgument("--output: '" + settings.output + "' is not json or text");
+  return Status::ok();
+}
+
+// -o may also stand behind the command, unless the command has such an option itself.
+void take_output(std::vector<std::string>& words, const Arguments& arguments, Settings& settings) {
+  for (const Option& option : arguments.options)
+    for (const std::string& name : option.names)
+      if (name == "-o") return;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "-o" && words[i] != "--output") continue;
+    settings.output = words[i + 1];
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
+                words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+    return;
+  }
+}
+
+const Command* find_command(const Group& group, std::string_view name) {
+  for (const Command& command : group.commands) {
+    if (has_name(command.names, name)) return &command;
+  }
+  return nullptr;
+}
+
+Status run(const Command& command, const std::vector<std::string>& words,
+           const Arguments& arguments, const Settings& settings) {
+  GM_ASSIGN_OR_RETURN(const auto values, parse_arguments(arguments, words));
+  GM_ASSIGN_OR_RETURN(const auto client, AdminClient::make(settings.client));
+  const bool json = settings.output == "json";
+  Call call{*client, values, json || (settings.output.empty() && isatty(STDOUT_FILENO) == 0), json};
+  if (command.run != nullptr) return command.run(call);
+  const Request request = make_request(command, values);
+  GM_ASSIGN_OR_RETURN(const Answer answer,
+                      client->must(request.method, request.target, request.body));
+  const Print print = json && command.print != Print::Nothing ? Print::Json : command.print;
+  print_text(render(print, answer.body, !call.as_json));
+  return Status::ok();
+}
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (word == "--help" || word == "-h") return true;
+  return false;
+}
+
+int usage_error(std::string_view program, const std::string& text, const std::string& next) {
+  std::fprintf(stderr, "%s\n`%s %s--help` tells what is allowed\n", text.c_str(),
+               std::string(program).c_str(), next.c_str());
+  return kExitFailed;
+}
+
+int run_group(std::string_view program, const Group& group, std::vector<std::string> words,
+              Settings& settings) {
+  const std::string group_name(first_name(group.names));
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    std::fputs(help_of(program, group).c_str(), words.empty() ? stderr : stdout);
+    return words.empty() ? kExitFailed : kExitOk;
+  }
+  const std::string name = words[0];
+  words.erase(words.begin());
+  const Command* command = find_command(group, name);
+  Group of = group;
+  // Policies of topics were commands of `topics` before.
+  if (command == nullptr && group_name == "topics") {
+    of = topic_policies_group();
+    command = find_command(of, name);
+    if (command == nullptr && (name == "enable-deduplication" || name == "disable-deduplication")) {
+      command = find_command(of, "set-deduplication");
+      words.emplace_back(name.starts_with("enable") ? "-e" : "-d");
+    }
+  }
+  if (command == nullptr)
+    return usage_error(program, group_name + " has no command '" + name + "'", group_name + " ");
+  if (asks_for_help(words)) {
+    std::fputs(help_of(program, of, *command).c_str(), stdout);
+    return kExitOk;
+  }
+  const Arguments arguments = describe(command->arguments);
+  take_output(words, arguments, settings);
+  const Status done = run(*command, words, arguments, settings);
+  if (done.is_ok()) return kExitOk;
+  std::fflush(stdout);
+  if (done.is(ErrorCode::InvalidArgument)) {
+    return usage_error(program, done.message(),
+                       group_name + " " + std::string(first_name(command->names)) + " ");
+  }
+  if (done.is(ErrorCode::PreconditionFailed)) {
+    // The broker's refusal, twice, as pulsar-admin prints it.
+    std::fprintf(stderr, "%s\n\nReason: %s\n", done.message().c_str(), done.message().c_str());
+  } else {
+    std::fprintf(stderr, "%s\n", done.message().c_str());
+  }
+  return kExitFailed;
 }
 
 }  // namespace
 
-int admin_main(int argc, char** argv) {
-  CLI::App app{"Asks a running broker over its HTTP API."};
-  app.name(argv[0]);
-  app.require_subcommand(1);
-  std::string admin_url = "http://localhost:8080";
-  std::string output;
-  app.add_option("--admin-url", admin_url, "where the broker's HTTP API is")->capture_default_str();
-  CLI::App* topics = app.add_subcommand("topics", "topics and their subscriptions");
-  topics->require_subcommand(1);
-  std::string topic;
-  std::string subscription;
-  CLI::App* why = topics->add_subcommand(
-      "explain", "why a subscription or its consumers get nothing at this moment");
-  why->add_option("topic", topic, "the topic, or one partition of it")->required();
-  why->add_option("-s,--subscription", subscription, "the subscription")->required();
-  why->add_option("-o,--output", output, "json: as the broker answers it")
-      ->check(CLI::IsMember({"json", "text"}));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) {
-      std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
-      return kExitOk;
-    }
-    std::fprintf(stderr, "%s\n`geminga admin --help` lists the commands\n", e.what());
-    return kExitUsage;
+std::span<const Group> groups() {
+  static const std::vector<Group> all = [] {
+    std::vector<Group> made;
+    for (const auto make : kGroups) made.push_back(make());
+    return made;
+  }();
+  return all;
+}
+
+bool has_name(std::string_view names, std::string_view name) {
+  while (true) {
+    const std::size_t end = names.find('|');
+    if (names.substr(0, end) == name) return true;
+    if (end == std::string_view::npos) return false;
+    names.remove_prefix(end + 1);
   }
-  return explain(admin_url, topic, subscription, output == "json");
+}
+
+std::string_view first_name(std::string_view names) { return names.substr(0, names.find('|')); }
+
+}  // namespace admin_cli
+
+int admin_main(int argc, char** argv) {
+  using namespace admin_cli;
+  const std::string program =
+      std::getenv("GEMINGA_ADMIN_NAME") != nullptr ? std::getenv("GEMINGA_ADMIN_NAME") : argv[0];
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "__complete") {
+    words.erase(words.begin());
+    for (const std::string& word : completions(words)) std::printf("%s\n", word.c_str());
+    return kExitOk;
+  }
+  Settings settings;
+  Status taken = read_client_conf(settings);
+  if (taken) taken = take_options(words, settings);
+  if (!taken) return usage_error(program, taken.message(), "");
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    std::fputs(help_of_all(program).c_str(), words.empty() ? stderr : stdout);
+    return words.empty() ? kExitFailed : kExitOk;
+  }
+  if (words[0] == "--version" || words[0] == "-v") {
+    std::printf("Current version of pulsar admin client is: geminga %s\n", kVersion);
+    return kExitOk;
+  }
+  if (words[0] == "completion") {
+    const std::string script = completion_script(words.size() > 1 ? words[1] : "");
+    if (script.empty()) return usage_error(program, "completion: say bash or zsh", "");
+    std::fputs(script.c_str(), stdout);
+    return kExitOk;
+  }
+  const std::string name = words[0];
+  words.erase(words.begin());
+  for (const Group& group : groups()) {
+    if (has_name(group.names, name)) return run_group(program, group, std::move(words), settings);
+  }
+  return usage_error(program, "there is no group '" + name + "'", "");
 }
 
 }  // namespace geminga

@@ -22,7 +22,7 @@ constexpr Command kCommands[] = {
      "one broker with its own durable store: all that is needed"},
     {"perf", geminga::perf_main,
      "load generator for Geminga and Pulsar: produce, consume, latency"},
-    {"admin", geminga::admin_main, "ask a running broker: why a subscription delivers nothing"},
+    {"admin", geminga::admin_main, "administer a running broker, with the grammar of pulsar-admin"},
     {"doctor", geminga::doctor_main, "check a data folder offline and name every damaged record"},
 };
 

@@ -28,7 +28,15 @@ namespace geminga::testing {
 
 namespace proto = pulsar::proto;
 
-// An entry as clients make it; `key_count` > 0 would not matter here.
+// An entry as clients make it.
+inline Buffer make_entry(const OutgoingMetadata& metadata, std::string_view payload) {
+  const std::size_t size = encoded_size(metadata);
+  Block* block = Block::allocate(kEntryHeadSize + size + payload.size());
+  std::byte* end = encode(metadata, block->data() + kEntryHeadSize);
+  std::memcpy(end, payload.data(), payload.size());
+  seal_entry({block->data(), block->capacity()}, size);
+  return Buffer::adopt(block, 0, block->capacity());
+}
 inline Buffer make_entry(const std::string& producer, std::int64_t sequence_id,
                          const std::string& payload, std::int32_t batch = 0) {
   OutgoingMetadata metadata;
@@ -36,12 +44,7 @@ inline Buffer make_entry(const std::string& producer, std::int64_t sequence_id,
   metadata.sequence_id = sequence_id;
   metadata.publish_time = 1'700'000'000'000 + sequence_id;
   metadata.num_messages_in_batch = batch;
-  const std::size_t size = encoded_size(metadata);
-  Block* block = Block::allocate(kEntryHeadSize + size + payload.size());
-  std::byte* end = encode(metadata, block->data() + kEntryHeadSize);
-  std::memcpy(end, payload.data(), payload.size());
-  seal_entry({block->data(), block->capacity()}, size);
-  return Buffer::adopt(block, 0, block->capacity());
+  return make_entry(metadata, payload);
 }
 
 class TestPeer final : public SessionTransport {
@@ -91,7 +94,8 @@ class TestPeer final : public SessionTransport {
     send(command);
   }
   void send_message(std::uint64_t producer_id, std::uint64_t sequence_id, const Buffer& entry,
-                    std::optional<std::uint64_t> highest = {}, std::int32_t messages = 1) {
+                    std::optional<std::uint64_t> highest = {}, std::int32_t messages = 1,
+                    std::optional<TxnId> txn = {}) {
     proto::BaseCommand command;
     command.set_type(proto::BaseCommand::SEND);
     auto& send = *command.mutable_send();
@@ -99,6 +103,10 @@ class TestPeer final : public SessionTransport {
     send.set_sequence_id(sequence_id);
     send.set_num_messages(messages);
     if (highest) send.set_highest_sequence_id(*highest);
+    if (txn) {
+      send.set_txnid_least_bits(txn->least_bits);
+      send.set_txnid_most_bits(txn->most_bits);
+    }
     const Buffer head = encode_command(command);
     std::string frame(head.view());
     frame += entry.view();

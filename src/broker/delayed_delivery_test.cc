@@ -25,11 +25,7 @@ Buffer delayed_entry(std::int64_t sequence_id, std::int64_t deliver_at) {
   metadata.sequence_id = sequence_id;
   metadata.publish_time = now_ms();
   metadata.deliver_at_time = deliver_at;
-  const std::size_t size = encoded_size(metadata);
-  Block* block = Block::allocate(kEntryHeadSize + size + 1);
-  *encode(metadata, block->data() + kEntryHeadSize) = std::byte{'x'};
-  seal_entry({block->data(), block->capacity()}, size);
-  return Buffer::adopt(block, 0, block->capacity());
+  return testing::make_entry(metadata, "x");
 }
 
 class DelayedDeliveryTest : public BrokerWorld {

@@ -180,9 +180,7 @@ void MetricsRegistry::collect(MetricsPage& page) const {
   }
 }
 
-std::string escape_label(std::string_view value) {
-  std::string out;
-  out.reserve(value.size());
+void append_escaped(std::string& out, std::string_view value) {
   for (const char c : value) {
     if (c == '\\' || c == '"') out += '\\';
     if (c == '\n') {
@@ -191,6 +189,12 @@ std::string escape_label(std::string_view value) {
       out += c;
     }
   }
+}
+
+std::string escape_label(std::string_view value) {
+  std::string out;
+  out.reserve(value.size());
+  append_escaped(out, value);
   return out;
 }
 

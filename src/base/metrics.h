@@ -142,6 +142,7 @@ class MetricsRegistry {
 
 // A value of a label with \ " and newlines escaped.
 std::string escape_label(std::string_view value);
+void append_escaped(std::string& out, std::string_view value);
 // docs/reference/metrics.md.
 std::string metrics_reference_markdown();
 

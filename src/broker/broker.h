@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -116,12 +117,9 @@ class Broker {
   // "<cluster>-<instance>-<n>". Any shard.
   std::string next_producer_name();
 
-  // Metrics of the topics of every shard, for /metrics and broker stats. Any shard.
-  struct TopicSnapshot {
-    std::string name;
-    TopicStats stats;
-  };
-  Task<std::vector<TopicSnapshot>> topic_snapshots();
+  // Calls `visit` with every loaded topic, on its shard: one topic at a time, a few in a turn of the
+  // shard. Any shard.
+  Task<void> visit_topics(std::function<void(const Topic&)> visit);
   // Of each log, by its index. Any shard.
   Task<std::vector<LedgerStats>> ledger_stats();
 

@@ -185,21 +185,19 @@ Task<Result<std::vector<std::string>>> Broker::list_topics(std::string name_spac
   co_return std::vector<std::string>(topics.begin(), topics.end());
 }
 
-Task<std::vector<Broker::TopicSnapshot>> Broker::topic_snapshots() {
-  std::vector<TopicSnapshot> snapshots;
+Task<void> Broker::visit_topics(std::function<void(const Topic&)> visit) {
+  constexpr std::size_t kPerTurn = 64;
   for (auto& topics_of_shard : topic_shards_) {
     TopicShard* shard = topics_of_shard.get();
-    using Snapshots = std::vector<TopicSnapshot>;
-    auto work = [shard]() -> Task<Snapshots> {
-      Snapshots found;
-      for (const auto& topic : shard->all())
-        found.push_back({topic->name().full(), topic->stats()});
-      co_return found;
+    auto work = [shard, &visit]() -> Task<void> {
+      const auto topics = shard->all();
+      for (std::size_t i = 0; i < topics.size(); ++i) {
+        if (!topics[i]->closing()) visit(*topics[i]);
+        if (i % kPerTurn == kPerTurn - 1) co_await sleep_for(Millis{0});
+      }
     };
-    Snapshots some = co_await on_shard(shard->shard(), std::move(work));
-    std::move(some.begin(), some.end(), std::back_inserter(snapshots));
+    co_await on_shard(shard->shard(), std::move(work));
   }
-  co_return snapshots;
 }
 
 Task<std::vector<LedgerStats>> Broker::ledger_stats() {

@@ -47,6 +47,14 @@ void BrokerMetrics::collect(MetricsPage& page, const std::string& cluster,
   page.add(Metric::geminga_topic_loads_total, {}, sum(&ShardMetrics::topic_loads));
   page.add(Metric::geminga_topic_load_failures_total, {}, sum(&ShardMetrics::topic_loads_failed));
   page.add(Metric::geminga_topic_write_failures_total, {}, sum(&ShardMetrics::topics_failed));
+  page.add(Metric::geminga_inactive_topics_deleted_total, {},
+           sum(&ShardMetrics::inactive_topics_deleted));
+  page.add(Metric::geminga_inactive_subscriptions_deleted_total, {},
+           sum(&ShardMetrics::inactive_subscriptions_deleted));
+  for (const auto& shard : by_shard) {
+    page.add(Metric::pulsar_storage_backlog_quota_check_duration_seconds, {cluster},
+             shard->backlog_checks);
+  }
 }
 
 }  // namespace geminga

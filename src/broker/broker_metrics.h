@@ -28,6 +28,9 @@ struct ShardMetrics {
   Counter topic_loads;
   Counter topic_loads_failed;
   Counter topics_failed;  // closed because a write failed
+  Counter inactive_topics_deleted;
+  Counter inactive_subscriptions_deleted;
+  TimeHistogram backlog_checks;  // of all topics of the shard, against their quotas
 };
 
 struct BrokerMetrics {

@@ -41,18 +41,25 @@ class CompactionSubscription final : public Subscription {
 
   SubscriptionStats stats() const override {
     SubscriptionStats stats;
+    static_cast<SubscriptionNumbers&>(stats) = numbers();
     stats.name = name();
     stats.type = SubscriptionType::Exclusive;
-    stats.bytes_out = compaction_.cursor_bytes_read();
-    stats.msg_out = compaction_.cursor_messages_read();
-    stats.msg_backlog = cursor_->backlog_entries();
-    stats.messages_backlog = cursor_->backlog_messages();
-    stats.backlog_size = cursor_->backlog_bytes();
     return stats;
   }
+  SubscriptionSample sample(bool) const override { return {name(), numbers(), {}}; }
   ConsumerStats stats_of(const Consumer&) const override { return {}; }
 
  private:
+  SubscriptionNumbers numbers() const {
+    SubscriptionNumbers numbers;
+    numbers.bytes_out = compaction_.cursor_bytes_read();
+    numbers.msg_out = compaction_.cursor_messages_read();
+    numbers.msg_backlog = cursor_->backlog_entries();
+    numbers.messages_backlog = cursor_->backlog_messages();
+    numbers.backlog_size = cursor_->backlog_bytes();
+    return numbers;
+  }
+
   const TopicCompaction& compaction_;
   const std::shared_ptr<ManagedCursor> cursor_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 
+#include "base/clock.h"
 #include "runtime/async.h"
 
 namespace geminga {
@@ -55,12 +56,13 @@ class Compactor::Input {
 // Appends with a bound on what is under way.
 class Compactor::Output final : public AppendSink {
  public:
-  explicit Output(std::shared_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
+  Output(std::shared_ptr<Ledger> ledger, CompactionMeters* meters)
+      : ledger_(std::move(ledger)), meters_(meters) {}
 
   Status append(const Buffer& data, std::uint32_t messages) {
     if (!failed_) return failed_;
     if (const auto queued = ledger_->append(data, messages, this); !queued) return queued.status();
-    sizes_.push_back(data.size());
+    writes_.push_back({data.size(), monotonic_ns()});
     in_flight_ += data.size();
     return Status::ok();
   }
@@ -68,9 +70,15 @@ class Compactor::Output final : public AppendSink {
   Task<Status> drained() { return below(0); }
 
   void append_done(LedgerId, EntryId, const Status& status) override {
-    in_flight_ -= sizes_.front();
-    sizes_.pop_front();
+    const Write done = writes_.front();
+    writes_.pop_front();
+    in_flight_ -= done.bytes;
     if (!status && failed_) failed_ = status;
+    if (status && meters_ != nullptr) {
+      const std::int64_t now = monotonic_ns();
+      meters_->bytes_written.add(static_cast<std::int64_t>(done.bytes), now);
+      meters_->write_latency.record((now - done.began_ns) / 1000);
+    }
     if (waiting_) std::exchange(waiting_, nullptr)->set();
   }
 
@@ -84,8 +92,14 @@ class Compactor::Output final : public AppendSink {
     co_return failed_;
   }
 
+  struct Write {
+    std::size_t bytes;
+    std::int64_t began_ns;
+  };
+
   const std::shared_ptr<Ledger> ledger_;
-  std::deque<std::size_t> sizes_;
+  CompactionMeters* const meters_;
+  std::deque<Write> writes_;
   std::size_t in_flight_ = 0;
   Status failed_;
   std::shared_ptr<Event> waiting_;
@@ -131,6 +145,7 @@ Task<Status> Compactor::pass(std::uint64_t from) {
     auto entries = co_await input.next();
     if (!entries) co_return entries.status();
     if (entries->empty()) break;
+    const std::int64_t before = seen.bytes_read;
     for (const Entry& entry : *entries) {
       content_.read(entry.data.span());
       look_at(number);
@@ -144,6 +159,7 @@ Task<Status> Compactor::pass(std::uint64_t from) {
       seen.messages_read +=
           messages.empty() ? content_.count() : static_cast<std::int64_t>(messages.size()) - gone;
     }
+    count_read(seen.bytes_read - before);
   }
   keep_chosen();
   seen.passes = counts_.passes + 1;
@@ -224,7 +240,7 @@ void Compactor::keep_chosen() {
 }
 
 Task<Status> Compactor::write(std::shared_ptr<Ledger> into) {
-  Output output(into);
+  Output output(into, options_.meters);
   Input input(*this);
   std::uint64_t number = 0;
   std::int64_t entries_read = 0;
@@ -240,6 +256,7 @@ Task<Status> Compactor::write(std::shared_ptr<Ledger> into) {
       break;
     }
     if (entries->empty()) break;
+    const std::int64_t before = bytes_read;
     for (const Entry& entry : *entries) {
       content_.read(entry.data.span());
       ++entries_read;
@@ -247,6 +264,7 @@ Task<Status> Compactor::write(std::shared_ptr<Ledger> into) {
       if (status) status = write_entry(entry, number, output);
       number += numbers_of(content_);
     }
+    count_read(bytes_read - before);
     if (status) status = co_await output.room();
   }
   const Status drained = co_await output.drained();  // it must not go before they have come back
@@ -257,6 +275,10 @@ Task<Status> Compactor::write(std::shared_ptr<Ledger> into) {
         "messages were removed from the topic while it was compacted; compact it again");
   }
   co_return co_await into->seal();
+}
+
+void Compactor::count_read(std::int64_t bytes) const {
+  if (options_.meters != nullptr) options_.meters->bytes_read.add(bytes, monotonic_ns());
 }
 
 Status Compactor::write_entry(const Entry& entry, std::uint64_t first, Output& output) {

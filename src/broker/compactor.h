@@ -20,21 +20,30 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/range_counts.h"
 #include "base/siphash.h"
 #include "broker/compacted_ledger.h"
 #include "broker/compaction_entry.h"
 #include "broker/latest_by_key.h"
+#include "broker/windowed_rate.h"
 #include "managed_ledger/entry_set.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/shard.h"
 
 namespace geminga {
 
+// What runs have done, for metrics.
+struct CompactionMeters {
+  WindowedRate bytes_read, bytes_written;
+  WriteLatency write_latency;  // of an entry
+};
+
 struct CompactorOptions {
   bool retain_null_key = false;  // topicCompactionRetainNullKey
   std::int32_t partition = -1;
   // Messages of aborted transactions count as not there; unset: there are no transactions.
   std::function<bool(const TxnId&)> is_aborted;
+  CompactionMeters* meters = nullptr;  // outlives the run
   std::size_t index_bytes = std::size_t{64} << 20;
   std::size_t step_entries = 100;
   std::size_t step_bytes = std::size_t{256} << 10;
@@ -79,6 +88,7 @@ class Compactor {
   void look_at_chunk(std::uint64_t number);
   void latest(std::string_view key, bool empty, std::uint64_t number);
   void keep_chosen();
+  void count_read(std::int64_t bytes) const;
   Status write_entry(const Entry& entry, std::uint64_t first, Output& output);
   Task<Status> step();
 

@@ -85,13 +85,9 @@ void Consumer::outbox_writable() {
   if (owner_ != nullptr) owner_->consumer_writable();
 }
 
-ConsumerStats Consumer::stats() const {
-  ConsumerStats stats;
-  stats.consumer_name = name_;
+ConsumerNumbers Consumer::numbers() const {
+  ConsumerNumbers stats;
   stats.consumer_id = id_;
-  stats.address = outbox_->peer().address;
-  stats.client_version = outbox_->peer().client_version;
-  stats.connected_since = iso_8601(connected_ms_);
   stats.msg_rate_out = messages_out_.rate();
   stats.msg_throughput_out = bytes_out_.rate();
   stats.msg_rate_redeliver = redelivered_.rate();
@@ -104,6 +100,16 @@ ConsumerStats Consumer::stats() const {
   stats.last_consumed_ms = last_consumed_ms_;
   stats.last_consumed_flow_ms = last_flow_ms_;
   stats.avg_messages_per_entry = std::round(messages_per_entry_);
+  return stats;
+}
+
+ConsumerStats Consumer::stats() const {
+  ConsumerStats stats;
+  static_cast<ConsumerNumbers&>(stats) = numbers();
+  stats.consumer_name = name_;
+  stats.address = outbox_->peer().address;
+  stats.client_version = outbox_->peer().client_version;
+  stats.connected_since = iso_8601(connected_ms_);
   stats.metadata = metadata_;
   return stats;
 }

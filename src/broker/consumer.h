@@ -119,6 +119,7 @@ class Consumer final : public Outbox::WritableListener {
   void acked(std::int64_t messages, std::int64_t now);
 
   void tick(std::int64_t now);
+  ConsumerNumbers numbers() const;
   ConsumerStats stats() const;
 
   void outbox_writable() override;

@@ -280,10 +280,14 @@ std::shared_ptr<Consumer> Dispatcher::take_out(Consumer& consumer) {
   return taken;
 }
 
+void Dispatcher::measure(SubscriptionNumbers& numbers) const {
+  numbers.consumer_count = consumers_.size();
+  numbers.unacked_messages = unacked_messages();
+  numbers.msg_delayed = static_cast<std::int64_t>(delayed());
+}
+
 void Dispatcher::describe(SubscriptionStats& stats) const {
   stats.type = type_;
-  stats.unacked_messages = unacked_messages();
-  stats.msg_delayed = static_cast<std::int64_t>(delayed());
   if (const Consumer* active = active_consumer()) stats.active_consumer_name = active->name();
 }
 

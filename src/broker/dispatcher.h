@@ -42,8 +42,10 @@ class CompactedReads;
 class Topic;
 
 struct SubscriptionCounters {
-  RateMeter messages_out, bytes_out, redelivered, acked;
-  std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_flow_ms = 0, last_mark_delete_ms = 0;
+  RateMeter messages_out, bytes_out, redelivered, acked, expired;
+  std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_flow_ms = 0, last_mark_delete_ms = 0,
+               last_expire_ms = 0;
+  std::int64_t committed_txns = 0, aborted_txns = 0;
   std::int64_t corrupt_entries = 0;  // passed over: their metadata cannot be read
   std::int64_t headless_chunks = 0;  // passed over: their message began before the cursor
   std::int64_t stalls = 0;           // found by the watchdog
@@ -117,6 +119,8 @@ class Dispatcher : public Deferred,
   virtual std::int64_t unacked_messages() const { return 0; }
   virtual std::size_t delayed() const { return 0; }
   virtual const Consumer* active_consumer() const { return nullptr; }
+  virtual void measure(SubscriptionNumbers& numbers) const;
+  // What stats show beside the numbers.
   virtual void describe(SubscriptionStats& stats) const;
   virtual void describe(const Consumer&, ConsumerStats&) const {}
   virtual std::vector<std::string> key_ranges(const Consumer&) const { return {}; }

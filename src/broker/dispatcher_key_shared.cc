@@ -190,16 +190,20 @@ void DispatcherKeyShared::slot_unparked(Consumer& consumer, Position position, s
   batch->tidy();
 }
 
+void DispatcherKeyShared::measure(SubscriptionNumbers& numbers) const {
+  DispatcherMultiple::measure(numbers);
+  numbers.draining_hashes_cleared = drained_slots_;
+  for (const auto& [slot, use] : slots_) {
+    if (!draining(slot, selector_->select(slot))) continue;
+    ++numbers.draining_hashes;
+    numbers.draining_hashes_unacked += use.pending;
+  }
+}
+
 void DispatcherKeyShared::describe(SubscriptionStats& stats) const {
   DispatcherMultiple::describe(stats);
   stats.key_shared_mode = mode_ == KeySharedMode::Sticky ? "STICKY" : "AUTO_SPLIT";
   stats.allow_out_of_order = !in_order_;
-  stats.draining_hashes_cleared = drained_slots_;
-  for (const auto& [slot, use] : slots_) {
-    if (!draining(slot, selector_->select(slot))) continue;
-    ++stats.draining_hashes;
-    stats.draining_hashes_unacked += use.pending;
-  }
 }
 
 void DispatcherKeyShared::describe(const Consumer& consumer, ConsumerStats& stats) const {

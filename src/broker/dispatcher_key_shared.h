@@ -38,6 +38,7 @@ class DispatcherKeyShared final : public DispatcherMultiple {
   void transaction_ended(std::span<const AckedMessage> messages, bool committed) override;
   void mark_delete_moved() override;
   void rewind() override;
+  void measure(SubscriptionNumbers& numbers) const override;
   void describe(SubscriptionStats& stats) const override;
   void describe(const Consumer& consumer, ConsumerStats& stats) const override;
   std::vector<std::string> key_ranges(const Consumer& consumer) const override;

@@ -451,10 +451,10 @@ WaitReason DispatcherMultiple::why_waiting() const {
   return WaitReason::None;
 }
 
-void DispatcherMultiple::describe(SubscriptionStats& stats) const {
-  Dispatcher::describe(stats);
-  stats.blocked_on_unacked = subscription_full();
-  stats.msg_in_replay = static_cast<std::int64_t>(replay_.size() + parked_);
+void DispatcherMultiple::measure(SubscriptionNumbers& numbers) const {
+  Dispatcher::measure(numbers);
+  numbers.blocked_on_unacked = subscription_full();
+  numbers.msg_in_replay = static_cast<std::int64_t>(replay_.size() + parked_);
 }
 
 }  // namespace geminga

@@ -41,7 +41,7 @@ class DispatcherMultiple : public Dispatcher {
   // Held back and not acknowledged: exact up to a thousand, else what the index holds, at most the
   // backlog.
   std::size_t delayed() const override;
-  void describe(SubscriptionStats& stats) const override;
+  void measure(SubscriptionNumbers& numbers) const override;
 
  protected:
   DispatcherMultiple(const DispatcherEnv& env, SubscriptionType type) : Dispatcher(env, type) {}

@@ -53,9 +53,11 @@ class MemorySubscription final : public NonPersistentSubscription,
   void consumer_writable() override {}
 
   SubscriptionStats stats() const override;
+  SubscriptionSample sample(bool with_consumers) const override;
   ConsumerStats stats_of(const Consumer& consumer) const override;
 
  private:
+  SubscriptionNumbers numbers() const;
   Task<Status> make_way(const SubscribeRequest& request);
   Status admit(const SubscribeRequest& request) const;
   void disconnect(const Consumer* except);
@@ -77,8 +79,7 @@ class MemorySubscription final : public NonPersistentSubscription,
   std::unique_ptr<KeySharedSelector> selector_;       // Key_Shared
   KeySharedOptions key_shared_;
   std::string key_scratch_;
-  RateMeter messages_out_, bytes_out_;
-  std::int64_t dropped_ = 0;
+  RateMeter messages_out_, bytes_out_, dropped_;
   std::int64_t now_ms_ = 0;  // when the last entry came
   std::int64_t ticked_ms_ = now_ms();
   std::int64_t last_consumed_ms_ = 0;
@@ -88,7 +89,7 @@ void MemorySubscription::deliver(const Buffer& entry, std::uint32_t messages) {
   tick();
   Consumer* consumer = receiver(entry);
   if (consumer == nullptr) {
-    dropped_ += messages;
+    dropped_.add(std::max<std::uint32_t>(messages, 1));
     return;
   }
   Delivery delivery;
@@ -109,6 +110,7 @@ void MemorySubscription::tick() {
   ticked_ms_ = now_ms_;
   messages_out_.tick(now_ms_);
   bytes_out_.tick(now_ms_);
+  dropped_.tick(now_ms_);
   for (auto& consumer : consumers_) consumer->tick(now_ms_);
 }
 
@@ -265,17 +267,33 @@ Task<void> MemorySubscription::close(bool) {
   co_return;
 }
 
+SubscriptionNumbers MemorySubscription::numbers() const {
+  SubscriptionNumbers numbers;
+  numbers.consumer_count = consumers_.size();
+  numbers.msg_rate_out = messages_out_.rate();
+  numbers.msg_throughput_out = bytes_out_.rate();
+  numbers.bytes_out = bytes_out_.total();
+  numbers.msg_out = messages_out_.total();
+  numbers.msg_drop = dropped_.total();
+  numbers.msg_drop_rate = dropped_.rate();
+  numbers.last_consumed_ms = last_consumed_ms_;
+  return numbers;
+}
+
+SubscriptionSample MemorySubscription::sample(bool with_consumers) const {
+  SubscriptionSample sample{name_, numbers(), {}};
+  if (!with_consumers) return sample;
+  for (const auto& consumer : consumers_)
+    sample.consumers.push_back({consumer->name(), consumer->numbers()});
+  return sample;
+}
+
 SubscriptionStats MemorySubscription::stats() const {
   SubscriptionStats stats;
+  static_cast<SubscriptionNumbers&>(stats) = numbers();
   stats.name = name_;
   stats.type = type_;
   stats.durable = durable_;
-  stats.msg_rate_out = messages_out_.rate();
-  stats.msg_throughput_out = bytes_out_.rate();
-  stats.bytes_out = bytes_out_.total();
-  stats.msg_out = messages_out_.total();
-  stats.msg_drop = dropped_;
-  stats.last_consumed_ms = last_consumed_ms_;
   if (active_ != nullptr) stats.active_consumer_name = active_->name();
   if (type_ == SubscriptionType::KeyShared) {
     stats.key_shared_mode = key_shared_.mode == KeySharedMode::Sticky ? "STICKY" : "AUTO_SPLIT";

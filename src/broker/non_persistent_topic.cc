@@ -192,20 +192,40 @@ std::size_t NonPersistentTopic::consumer_count() const {
   return count;
 }
 
+TopicNumbers NonPersistentTopic::numbers(std::int64_t now) const {
+  TopicNumbers numbers;
+  numbers.msg_rate_in = message_rate_.per_second(now);
+  numbers.msg_throughput_in = byte_rate_.per_second(now);
+  numbers.average_msg_size =
+      numbers.msg_rate_in > 0 ? numbers.msg_throughput_in / numbers.msg_rate_in : 0;
+  numbers.msg_in_counter = messages_in_;
+  numbers.bytes_in_counter = bytes_in_;
+  numbers.backlog_quota_bytes = 0;  // as Pulsar has it
+  return numbers;
+}
+
 TopicStats NonPersistentTopic::stats() const {
   const std::int64_t now = monotonic_ns();
   TopicStats stats;
-  stats.msg_rate_in = message_rate_.per_second(now);
-  stats.msg_throughput_in = byte_rate_.per_second(now);
-  stats.average_msg_size = stats.msg_rate_in > 0 ? stats.msg_throughput_in / stats.msg_rate_in : 0;
-  stats.msg_in_counter = messages_in_;
-  stats.bytes_in_counter = bytes_in_;
+  static_cast<TopicNumbers&>(stats) = numbers(now);
   stats.topic_epoch = producers_.epoch();
   for (const auto& [name, producer] : producers_.all())
     stats.publishers.push_back(producer->stats(now));
   for (const auto& [name, subscription] : subscriptions_)
     stats.subscriptions.push_back(subscription->stats());
   return stats;
+}
+
+TopicSample NonPersistentTopic::sample(SampleDetail detail) const {
+  const std::int64_t now = monotonic_ns();
+  TopicSample sample;
+  sample.name = name_.full();
+  sample.numbers = numbers(now);
+  producers_.sample(sample, detail, now);
+  sample.subscription_count = subscriptions_.size();
+  for (const auto& [name, subscription] : subscriptions_)
+    sample.subscriptions.push_back(subscription->sample(detail.consumers));
+  return sample;
 }
 
 }  // namespace geminga

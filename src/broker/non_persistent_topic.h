@@ -48,12 +48,14 @@ class NonPersistentTopic final : public Topic,
   Task<Status> remove(bool force) override;
 
   TopicStats stats() const override;
+  TopicSample sample(SampleDetail detail) const override;
   std::size_t producer_count() const override { return producers_.size(); }
   std::size_t consumer_count() const override;
 
  private:
   std::shared_ptr<NonPersistentSubscription> find_or_create(const std::string& name);
   Task<void> disconnect_all(bool deleting);
+  TopicNumbers numbers(std::int64_t now_ns) const;
 
   Shard& shard_;
   const TopicName name_;

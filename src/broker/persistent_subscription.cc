@@ -9,6 +9,7 @@
 #include "broker/dispatcher_key_shared.h"
 #include "broker/dispatcher_shared.h"
 #include "broker/topic.h"
+#include "managed_ledger/delayed_index.h"
 #include "managed_ledger/managed_ledger.h"
 
 namespace geminga {
@@ -269,13 +270,16 @@ Task<void> PersistentSubscription::close(bool) {
   }
 }
 
-Task<Status> PersistentSubscription::move_mark_delete(Position to) {
+void PersistentSubscription::mark_delete(Position to) {
   cursor_->ack_cumulative(to);
   counters_.last_mark_delete_ms = now_ms();
-  if (dispatcher_) {
-    dispatcher_->mark_delete_moved();
-    dispatcher_->announce_end_of_topic();
-  }
+  if (!dispatcher_) return;
+  dispatcher_->mark_delete_moved();
+  dispatcher_->announce_end_of_topic();
+}
+
+Task<Status> PersistentSubscription::move_mark_delete(Position to) {
+  mark_delete(to);
   co_return co_await cursor_->flush();
 }
 
@@ -315,7 +319,12 @@ Task<Status> PersistentSubscription::expire(std::int64_t older_than_seconds) {
   if (!first_kept) co_return first_kept.status();
   const Position last_expired = ledger_.previous(*first_kept);
   if (last_expired <= cursor_->mark_delete()) co_return Status::ok();
-  co_return co_await move_mark_delete(last_expired);
+  const std::int64_t backlog = cursor_->backlog_messages();
+  mark_delete(last_expired);
+  counters_.expired.add(backlog - cursor_->backlog_messages());
+  counters_.last_expire_ms = now_ms();
+  watch_later();  // the rate ends, too
+  co_return co_await cursor_->flush();
 }
 
 void PersistentSubscription::limit_unacked(std::int64_t per_consumer,
@@ -366,6 +375,7 @@ void PersistentSubscription::watch() {
   counters_.bytes_out.tick(now);
   counters_.redelivered.tick(now);
   counters_.acked.tick(now);
+  counters_.expired.tick(now);
   if (consumer_count() > 0) {
     dispatcher_->watch(now);
     watch_later();
@@ -374,17 +384,14 @@ void PersistentSubscription::watch() {
   const bool abandoned = !durable_ && !resetting_ && now - left_ms_ >= kAbandonedAfterMs;
   if (abandoned && !closed_) {
     topic_.drop_non_durable(name_);
-  } else if (!durable_ || counters_.messages_out.rate() > 0 || counters_.acked.rate() > 0) {
+  } else if (!durable_ || counters_.messages_out.rate() > 0 || counters_.acked.rate() > 0 ||
+             counters_.expired.rate() > 0) {
     watch_later();  // until the rates show that nothing happens any more
   }
 }
 
-SubscriptionStats PersistentSubscription::stats() const {
-  SubscriptionStats stats;
-  stats.name = name_;
-  stats.type = type_;
-  stats.durable = durable_;
-  stats.replicated = cursor_->position_properties().contains(kReplicated);
+SubscriptionNumbers PersistentSubscription::numbers() const {
+  SubscriptionNumbers stats;
   stats.msg_rate_out = counters_.messages_out.rate();
   stats.msg_throughput_out = counters_.bytes_out.rate();
   stats.msg_rate_redeliver = counters_.redelivered.rate();
@@ -399,6 +406,25 @@ SubscriptionStats PersistentSubscription::stats() const {
   stats.last_consumed_ms = counters_.last_consumed_ms;
   stats.last_consumed_flow_ms = counters_.last_flow_ms;
   stats.last_mark_delete_ms = counters_.last_mark_delete_ms;
+  stats.last_expire_ms = counters_.last_expire_ms;
+  stats.msg_expired = counters_.expired.total();
+  stats.msg_rate_expired = counters_.expired.rate();
+  stats.committed_txns = counters_.committed_txns;
+  stats.aborted_txns = counters_.aborted_txns;
+  if (dispatcher_) dispatcher_->measure(stats);
+  const DelayedIndex* delayed = topic_.delayed_index();
+  if (delayed != nullptr && stats.msg_delayed > 0)
+    stats.delayed_index_bytes = static_cast<std::int64_t>(delayed->memory_bytes());
+  return stats;
+}
+
+SubscriptionStats PersistentSubscription::stats() const {
+  SubscriptionStats stats;
+  static_cast<SubscriptionNumbers&>(stats) = numbers();
+  stats.name = name_;
+  stats.type = type_;
+  stats.durable = durable_;
+  stats.replicated = cursor_->position_properties().contains(kReplicated);
   stats.properties = cursor_->properties();
   if (!dispatcher_) return stats;
   dispatcher_->describe(stats);
@@ -407,13 +433,29 @@ SubscriptionStats PersistentSubscription::stats() const {
   return stats;
 }
 
+SubscriptionSample PersistentSubscription::sample(bool with_consumers) const {
+  SubscriptionSample sample{name_, numbers(), {}};
+  if (!with_consumers || !dispatcher_) return sample;
+  for (const auto& consumer : dispatcher_->consumers()) {
+    ConsumerSample& added = sample.consumers.emplace_back();
+    added.name = consumer->name();
+    added.numbers = consumer->numbers();
+    added.numbers.blocked_on_unacked = blocked_on_unacked(added.numbers.unacked_messages);
+  }
+  return sample;
+}
+
+bool PersistentSubscription::blocked_on_unacked(std::int64_t unacked) const {
+  const std::int64_t limit = config_.max_unacked_per_consumer;
+  return durable_ && limit > 0 && unacked >= limit;
+}
+
 ConsumerStats PersistentSubscription::stats_of(const Consumer& consumer) const {
   ConsumerStats stats = consumer.stats();
   if (!dispatcher_) return stats;
   stats.key_hash_ranges = dispatcher_->key_ranges(consumer);
   dispatcher_->describe(consumer, stats);
-  const std::int64_t limit = config_.max_unacked_per_consumer;
-  stats.blocked_on_unacked = durable_ && limit > 0 && stats.unacked_messages >= limit;
+  stats.blocked_on_unacked = blocked_on_unacked(stats.unacked_messages);
   return stats;
 }
 
@@ -429,8 +471,8 @@ std::optional<Explanation> PersistentSubscription::explain() const {
   out.unacked_limit_of_consumer = config_.max_unacked_per_consumer;
   if (type_) out.type = to_string(*type_);
   if (!dispatcher_) return out;
-  SubscriptionStats stats;
-  dispatcher_->describe(stats);
+  SubscriptionNumbers stats;
+  dispatcher_->measure(stats);
   out.read_position = dispatcher_->read_position();
   out.delayed = stats.msg_delayed;
   out.to_be_sent_again = stats.msg_in_replay;

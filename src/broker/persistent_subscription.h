@@ -83,6 +83,7 @@ class PersistentSubscription final : public Subscription,
   void entries_available() override;
 
   SubscriptionStats stats() const override;
+  SubscriptionSample sample(bool with_consumers) const override;
   ConsumerStats stats_of(const Consumer& consumer) const override;
   std::optional<Explanation> explain() const override;
 
@@ -101,7 +102,10 @@ class PersistentSubscription final : public Subscription,
   // CLOSE_CONSUMER to all but `except`; nobody is left.
   void disconnect(const Consumer* except);
   Task<Result<Position>> first_at_or_after(std::int64_t time_ms);
-  Task<Status> move_mark_delete(Position to);
+  void mark_delete(Position to);
+  Task<Status> move_mark_delete(Position to);  // and durable
+  SubscriptionNumbers numbers() const;
+  bool blocked_on_unacked(std::int64_t unacked) const;  // a consumer with so many
   void watch_later();
   void watch();
 

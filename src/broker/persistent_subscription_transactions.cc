@@ -48,7 +48,10 @@ Task<Status> PersistentSubscription::end_transaction(TxnId txn, bool commit) {
   if (!inside) co_return Status::ServiceNotReady("Subscription is fenced");
   const auto ended = co_await transactions_.end(txn, commit);
   if (!ended) co_return ended.status();
-  if (ended->has_value()) apply_ended(**ended, commit);
+  if (ended->has_value()) {
+    ++(commit ? counters_.committed_txns : counters_.aborted_txns);
+    apply_ended(**ended, commit);
+  }
   if (transactions_.checkpoint_due()) {
     spawn(topic_.shard(), gate_, [self]() -> Task<void> {
       const Status kept = co_await self->transactions_.checkpoint();

@@ -105,6 +105,7 @@ class PersistentTopic final : public Topic,
   Task<Status> remove(bool force) override;
 
   TopicStats stats() const override;
+  TopicSample sample(SampleDetail detail) const override;
   std::size_t producer_count() const override { return producers_.size(); }
   std::size_t consumer_count() const override;
 
@@ -148,6 +149,7 @@ class PersistentTopic final : public Topic,
   void act_on(const BacklogQuota& quota);
   Task<void> evict_backlog();
   Task<std::int64_t> oldest_backlog_ms();
+  TopicNumbers numbers(std::int64_t now_ns) const;  // without backlog_size
 
   Task<Result<std::shared_ptr<Subscription>>> find_or_create(const SubscribeRequest& request);
   Status room_for_consumer(SubscriptionType type) const;
@@ -198,9 +200,12 @@ class PersistentTopic final : public Topic,
   std::int64_t backlog_watched_ns_ = 0;  // when its size was last compared with the quota
   std::int64_t oldest_backlog_ms_ = 0;   // publish time, as of the last check; 0: no backlog
   bool evicting_ = false;
+  std::int64_t evictions_by_size_ = 0;
+  std::int64_t evictions_by_age_ = 0;
 
   std::int64_t messages_in_ = 0;
   std::int64_t bytes_in_ = 0;
+  std::int64_t duplicates_ = 0;
   WindowedRate message_rate_;
   WindowedRate byte_rate_;
 };

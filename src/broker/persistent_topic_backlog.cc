@@ -82,6 +82,8 @@ Task<void> PersistentTopic::evict_backlog() {
   const std::int64_t limit = settings_.backlog_size.limit;
   const bool by_size = limit >= 0 && settings_.backlog_size.policy == QuotaPolicy::Evict;
   const BacklogQuota age = settings_.backlog_age;
+  bool evicted_by_size = false;
+  bool evicted_by_age = false;
   for (const std::string& name : subscription_names()) {
     const auto subscription = this->subscription(name);
     if (subscription == nullptr || !subscription->cursor()->durable() || name == kCompactionCursor)
@@ -98,8 +100,11 @@ Task<void> PersistentTopic::evict_backlog() {
       const auto skip = static_cast<std::int64_t>(static_cast<double>(entries) * share) + 1;
       status = co_await subscription->skip(skip);
     }
+    const std::int64_t left_by_size = subscription->cursor()->backlog_entries();
+    evicted_by_size |= left_by_size < before;
     if (status.is_ok() && age.limit > 0 && age.policy == QuotaPolicy::Evict) {
       status = co_await subscription->expire(age.limit);
+      evicted_by_age |= subscription->cursor()->backlog_entries() < left_by_size;
     }
     if (!status) {
       GM_LOG_WARN("{}: evicting the backlog of {}: {}", name_.full(), name, status.to_string());
@@ -108,6 +113,8 @@ Task<void> PersistentTopic::evict_backlog() {
                   name_.full(), before - left, name);
     }
   }
+  evictions_by_size_ += evicted_by_size ? 1 : 0;
+  evictions_by_age_ += evicted_by_age ? 1 : 0;
 }
 
 Task<std::int64_t> PersistentTopic::oldest_backlog_ms() {

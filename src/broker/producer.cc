@@ -30,18 +30,24 @@ void Producer::count(std::uint32_t messages, std::size_t bytes, bool chunk, std:
   if (chunk) chunks_.add(1, now_ns);
 }
 
-ProducerStats Producer::stats(std::int64_t now_ns) const {
-  ProducerStats stats;
-  stats.name = name();
-  stats.address = request_.outbox->peer().address;
-  stats.client_version = request_.outbox->peer().client_version;
-  stats.connected_since = iso_time(connected_ms_);
+ProducerNumbers Producer::numbers(std::int64_t now_ns) const {
+  ProducerNumbers stats;
   stats.producer_id = id();
-  stats.access_mode = access_mode();
   stats.msg_rate_in = messages_.per_second(now_ns);
   stats.msg_throughput_in = bytes_.per_second(now_ns);
   stats.average_msg_size = stats.msg_rate_in > 0 ? stats.msg_throughput_in / stats.msg_rate_in : 0;
   stats.chunked_message_rate = chunks_.per_second(now_ns);
+  return stats;
+}
+
+ProducerStats Producer::stats(std::int64_t now_ns) const {
+  ProducerStats stats;
+  static_cast<ProducerNumbers&>(stats) = numbers(now_ns);
+  stats.name = name();
+  stats.address = request_.outbox->peer().address;
+  stats.client_version = request_.outbox->peer().client_version;
+  stats.connected_since = iso_time(connected_ms_);
+  stats.access_mode = access_mode();
   stats.metadata = request_.metadata;
   return stats;
 }

@@ -54,6 +54,7 @@ class Producer {
   Task<void> drained();
 
   void count(std::uint32_t messages, std::size_t bytes, bool chunk, std::int64_t now_ns);
+  ProducerNumbers numbers(std::int64_t now_ns) const;
   ProducerStats stats(std::int64_t now_ns) const;
 
  private:

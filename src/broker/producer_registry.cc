@@ -192,4 +192,11 @@ Task<void> ProducerRegistry::promote(std::shared_ptr<Producer> producer) {
   producer->outbox().forget_producer(producer->id());
 }
 
+void ProducerRegistry::sample(TopicSample& into, SampleDetail detail, std::int64_t now_ns) const {
+  into.producer_count = producers_.size();
+  if (!detail.producers) return;
+  for (const auto& [name, producer] : producers_)
+    into.producers.push_back({name, producer->numbers(now_ns)});
+}
+
 }  // namespace geminga

@@ -49,6 +49,8 @@ class ProducerRegistry {
   std::size_t size() const { return producers_.size(); }
   bool empty() const { return producers_.empty() && waiting_.empty(); }
   const std::map<std::string, std::shared_ptr<Producer>>& all() const { return producers_; }
+  // What the sample of the topic says of its producers.
+  void sample(TopicSample& into, SampleDetail detail, std::int64_t now_ns) const;
 
  private:
   Status admit(const Producer& producer) const;

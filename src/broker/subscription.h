@@ -86,37 +86,62 @@ struct DrainingHash {
   std::int64_t blocked = 0;  // entries that wait for it
 };
 
-// What stats show of a consumer (names as in Pulsar's ConsumerStats).
-struct ConsumerStats {
-  std::string consumer_name, address, connected_since, client_version;
+// What metrics show of a consumer, and stats with more beside it (names as in Pulsar's
+// ConsumerStats).
+struct ConsumerNumbers {
   std::uint64_t consumer_id = 0;
   double msg_rate_out = 0, msg_throughput_out = 0, msg_rate_redeliver = 0, message_ack_rate = 0;
   std::int64_t bytes_out = 0, msg_out = 0, available_permits = 0, unacked_messages = 0;
   std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_consumed_flow_ms = 0;
   double avg_messages_per_entry = 0;
   bool blocked_on_unacked = false;
+};
+struct ConsumerStats : ConsumerNumbers {
+  std::string consumer_name, address, connected_since, client_version;
   std::vector<std::string> key_hash_ranges;
   std::vector<DrainingHash> draining_hashes;
   std::map<std::string, std::string> metadata;
 };
-struct SubscriptionStats {
-  std::string name;
-  std::optional<SubscriptionType> type;  // none before the first consumer
-  bool durable = true, replicated = false, blocked_on_unacked = false, allow_out_of_order = false;
-  std::string key_shared_mode, active_consumer_name;
+struct SubscriptionNumbers {
+  std::size_t consumer_count = 0;
+  bool blocked_on_unacked = false;
   double msg_rate_out = 0, msg_throughput_out = 0, msg_rate_redeliver = 0, message_ack_rate = 0;
+  double msg_rate_expired = 0, msg_drop_rate = 0;
   std::int64_t bytes_out = 0, msg_out = 0;
   std::int64_t msg_backlog = 0;       // entries, as Pulsar counts
   std::int64_t messages_backlog = 0;  // messages, exact
   std::int64_t backlog_size = 0, unacked_messages = 0, msg_delayed = 0, non_contiguous_ranges = 0;
-  std::int64_t msg_drop = 0;       // non-persistent
+  std::int64_t msg_drop = 0;     // non-persistent
+  std::int64_t msg_expired = 0;  // since the topic was loaded
+  // Memory of the index of delayed messages, which all subscriptions of the topic share; 0 if it
+  // holds nothing back here.
+  std::int64_t delayed_index_bytes = 0;
   std::int64_t msg_in_replay = 0;  // entries read that wait to be sent (again)
   // Key_Shared: slots that drain, since when it was loaded, entries unacknowledged in them.
   std::int64_t draining_hashes = 0, draining_hashes_cleared = 0, draining_hashes_unacked = 0;
   std::int64_t last_acked_ms = 0, last_consumed_ms = 0, last_consumed_flow_ms = 0,
-               last_mark_delete_ms = 0;
+               last_mark_delete_ms = 0, last_expire_ms = 0;
+  // Of transactions that have ended here since the topic was loaded.
+  std::int64_t committed_txns = 0, aborted_txns = 0;
+};
+struct SubscriptionStats : SubscriptionNumbers {
+  std::string name;
+  std::optional<SubscriptionType> type;  // none before the first consumer
+  bool durable = true, replicated = false, allow_out_of_order = false;
+  std::string key_shared_mode, active_consumer_name;
   std::map<std::string, std::string> properties;
   std::vector<ConsumerStats> consumers;
+};
+
+// What /metrics shows of a subscription.
+struct ConsumerSample {
+  std::string name;
+  ConsumerNumbers numbers;
+};
+struct SubscriptionSample {
+  std::string name;
+  SubscriptionNumbers numbers;
+  std::vector<ConsumerSample> consumers;  // if asked for
 };
 
 class CompactedReads;  // broker/compacted_reads.h
@@ -203,6 +228,8 @@ class Subscription {
   virtual void entries_available() = 0;
 
   virtual SubscriptionStats stats() const = 0;
+  // The same numbers without the rest, which costs more than they do.
+  virtual SubscriptionSample sample(bool with_consumers) const = 0;
   virtual ConsumerStats stats_of(const Consumer& consumer) const = 0;
   // Why it delivers nothing now; nullopt where nothing is kept (non-persistent topics).
   virtual std::optional<Explanation> explain() const { return std::nullopt; }

@@ -505,6 +505,7 @@ class TestTopic final : public Topic {
   Task<Status> close() override { co_return no(); }
   Task<Status> remove(bool) override { co_return no(); }
   TopicStats stats() const override { return {}; }
+  TopicSample sample(SampleDetail) const override { return {}; }
   std::size_t producer_count() const override { return 0; }
   std::size_t consumer_count() const override { return 0; }
 

@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/position.h"
+#include "base/range_counts.h"
 #include "base/status.h"
 #include "broker/outbox.h"
 #include "broker/subscription.h"
@@ -75,29 +76,62 @@ struct PublishItem {
   Status refused;
 };
 
-struct ProducerStats {
-  std::string name, address, connected_since, client_version;
+struct ProducerNumbers {
   std::uint64_t producer_id = 0;
-  ProducerAccessMode access_mode = ProducerAccessMode::Shared;
   double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0, chunked_message_rate = 0;
+};
+struct ProducerStats : ProducerNumbers {
+  std::string name, address, connected_since, client_version;
+  ProducerAccessMode access_mode = ProducerAccessMode::Shared;
   std::map<std::string, std::string> metadata;
 };
 struct CompactionStats {
   std::int64_t last_removed_messages = 0;  // of the last run that succeeded
   std::int64_t last_succeeded_ms = 0, last_failed_ms = 0, last_duration_ms = 0;
   std::int64_t succeeded = 0, failed = 0, removed_messages = 0;  // since the topic was loaded
+  double bytes_read_rate = 0, bytes_written_rate = 0;            // now
+  std::int64_t entries = 0, bytes = 0;                           // of the compacted data
+  WriteLatency write_latency;                                    // of entries, since it was loaded
 };
-struct TopicStats {
+struct TopicNumbers {
   double msg_rate_in = 0, msg_throughput_in = 0, average_msg_size = 0;
   std::int64_t msg_in_counter = 0, bytes_in_counter = 0;
-  std::int64_t storage_size = 0, backlog_size = 0, delayed_index_bytes = 0;
+  std::int64_t duplicates = 0;  // messages that deduplication has dropped, since it was loaded
+  std::int64_t storage_size = 0, backlog_size = 0;
+  // The index of delayed messages: memory, runs on disk and their bytes, messages in it that are in
+  // memory.
+  std::int64_t delayed_index_bytes = 0, delayed_runs = 0, delayed_run_bytes = 0,
+               delayed_in_memory = 0;
+  // As set; -1: none. And how often messages were evicted because of them since it was loaded.
+  std::int64_t backlog_quota_bytes = -1, backlog_quota_seconds = -1;
+  std::int64_t evictions_by_size = 0, evictions_by_age = 0;
   std::int64_t oldest_backlog_seconds = -1;  // as of the last check_backlog(); -1: no backlog
   std::int64_t ongoing_txns = 0, aborted_txns = 0, committed_txns = 0;
+  CompactionStats compaction;
+};
+struct TopicStats : TopicNumbers {
   std::optional<std::uint64_t> topic_epoch;
   std::string dedup_status = "Disabled";
-  CompactionStats compaction;
   std::vector<ProducerStats> publishers;
   std::vector<SubscriptionStats> subscriptions;
+};
+
+// What /metrics shows of a topic.
+struct SampleDetail {
+  bool producers = false;
+  bool consumers = false;
+};
+struct ProducerSample {
+  std::string name;
+  ProducerNumbers numbers;
+};
+struct TopicSample {
+  std::string name;
+  TopicNumbers numbers;
+  std::size_t producer_count = 0;
+  std::size_t subscription_count = 0;
+  std::vector<ProducerSample> producers;  // if asked for
+  std::vector<SubscriptionSample> subscriptions;
 };
 
 class Topic {
@@ -190,6 +224,8 @@ class Topic {
   virtual Task<Status> remove(bool force) = 0;
 
   virtual TopicStats stats() const = 0;
+  // The same numbers without the rest, which costs more than they do.
+  virtual TopicSample sample(SampleDetail detail) const = 0;
   virtual std::size_t producer_count() const = 0;
   virtual std::size_t consumer_count() const = 0;
 };

@@ -164,7 +164,9 @@ Task<Status> TopicCompaction::run_once() {
     GM_CO_RETURN_IF_ERROR(co_await mark_run(""));
   }
   std::exchange(marked_, nullptr)->set();
-  Compactor compactor(env_.shard, env_.log, current_, last, env_.options, stopped_);
+  CompactorOptions options = env_.options;
+  options.meters = &meters_;
+  Compactor compactor(env_.shard, env_.log, current_, last, std::move(options), stopped_);
   Status status = co_await compactor.choose();
   if (status) status = co_await write(&compactor, last);
   bytes_read_ += compactor.counts().bytes_read;
@@ -228,6 +230,19 @@ Task<Status> TopicCompaction::write(Compactor* compactor, Position last) {
   current_ = std::move(made);
   if (superseded != nullptr) co_await remove_ledger(superseded->id());
   co_return status;
+}
+
+CompactionStats TopicCompaction::stats() const {
+  CompactionStats stats = stats_;
+  const std::int64_t now = monotonic_ns();
+  stats.bytes_read_rate = meters_.bytes_read.per_second(now);
+  stats.bytes_written_rate = meters_.bytes_written.per_second(now);
+  stats.write_latency = meters_.write_latency;
+  if (current_ != nullptr) {
+    stats.entries = current_->entries();
+    stats.bytes = current_->bytes();
+  }
+  return stats;
 }
 
 Task<Status> TopicCompaction::cursor_deleted() {

@@ -73,7 +73,7 @@ class TopicCompaction {
   enum class State : std::uint8_t { NotRun, Running, Success, Error };
   State state() const { return state_; }
   const std::string& last_error() const { return last_error_; }
-  const CompactionStats& stats() const { return stats_; }
+  CompactionStats stats() const;
 
  private:
   Task<Status> open_current(const ManagedCursor* cursor);
@@ -92,7 +92,8 @@ class TopicCompaction {
   std::shared_ptr<CompactedLedger> current_;
   State state_ = State::NotRun;
   std::string last_error_;
-  CompactionStats stats_;
+  CompactionStats stats_;  // without what meters_ and current_ tell
+  CompactionMeters meters_;
   std::int64_t bytes_read_ = 0;
   std::int64_t messages_read_ = 0;
 };

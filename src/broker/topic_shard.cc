@@ -278,9 +278,11 @@ Task<void> TopicShard::look_after_compaction() {
 }
 
 Task<void> TopicShard::check_backlogs() {
+  const std::int64_t began = monotonic_ns();
   for (const auto& topic : all()) {
     if (topic->name().persistent() && !topic->closing()) co_await topic->check_backlog();
   }
+  broker_.metrics().of(shard_.id()).backlog_checks.record_ns(monotonic_ns() - began);
 }
 
 Task<void> TopicShard::delete_inactive(std::int64_t now) {
@@ -312,6 +314,7 @@ Task<void> TopicShard::delete_inactive(std::int64_t now) {
     }
     const Status deleted = co_await remove(name, false);
     if (deleted.is_ok()) {
+      broker_.metrics().of(shard_.id()).inactive_topics_deleted.add();
       GM_LOG_INFO("{}: deleted, nobody has used it for {} s", name.full(),
                   settings->inactive_seconds);
     } else if (!deleted.is(ErrorCode::TopicNotFound) &&
@@ -336,6 +339,7 @@ Task<void> TopicShard::expire_subscriptions(std::int64_t now) {
       }
       const Status deleted = co_await topic->delete_subscription(name, false);
       if (deleted.is_ok()) {
+        broker_.metrics().of(shard_.id()).inactive_subscriptions_deleted.add();
         GM_LOG_INFO("{}: subscription {} deleted, unused for {} minutes", topic->name().full(),
                     name, settings->subscription_expiration_minutes);
       } else {

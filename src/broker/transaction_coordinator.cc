@@ -164,6 +164,7 @@ Task<Result<TxnId>> TransactionCoordinator::begin(Millis timeout, std::string ow
     txns_.erase(txn);
     co_return written;
   }
+  ++stats_.created;
   watch_deadline(txn, txns_.at(txn));
   arm_timer();
   co_return TxnId{id_, txn};
@@ -180,6 +181,7 @@ Task<Status> TransactionCoordinator::write(std::uint64_t txn, std::string fields
     if (!InternalLog::is_refusal(appended.status())) fail(appended.status());
     co_return InternalLog::is_refusal(appended.status()) ? appended.status() : unavailable();
   }
+  ++stats_.records_written;
   if (const auto at = txns_.find(txn); at != txns_.end()) at->second.records.push_back(*appended);
   co_return failed_ ? unavailable() : Status::ok();
 }
@@ -322,6 +324,7 @@ Task<void> TransactionCoordinator::finish(std::uint64_t txn) {
   const auto begun = txns_.find(txn);
   if (begun == txns_.end()) co_return;
   const bool commit = begun->second.status == TxnStatus::Committing;
+  const std::int64_t opened_ms = begun->second.opened_ms;
   auto topics = begun->second.topics;
   auto subscriptions = begun->second.subscriptions;
   Millis pause = env_.retry_min;
@@ -343,6 +346,7 @@ Task<void> TransactionCoordinator::finish(std::uint64_t txn) {
     pause = std::min(pause * 2, env_.retry_max);
   }
   ++(commit ? stats_.committed : stats_.aborted);
+  stats_.execution_time.record(now_ms() - opened_ms);
   forget(txn);
 }
 
@@ -367,11 +371,13 @@ Task<bool> TransactionCoordinator::tell_participants(std::uint64_t txn, bool com
     spawn(env_.shard, running, [&]() -> Task<void> {
       while (next < calls.size()) {
         Call& call = calls[next++];
+        ++stats_.participants_asked;
         if (call.topic != nullptr) {
           call.outcome = co_await env_.participants.end_on_topic(*call.topic, end);
         } else {
           call.outcome = co_await env_.participants.end_on_subscription(*call.subscription, end);
         }
+        --stats_.participants_asked;
       }
     });
   }

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/range_counts.h"
 #include "base/status.h"
 #include "broker/internal_log.h"
 #include "runtime/async.h"
@@ -112,6 +113,9 @@ class TransactionCoordinator final : public std::enable_shared_from_this<Transac
   // nullopt: it has ended, or never was.
   std::optional<Info> info(std::uint64_t txn) const;
   std::vector<Info> open_longer_than(std::int64_t ms) const;
+  // Milliseconds from begin to the last participant's confirmation, in Pulsar's ranges.
+  using ExecutionTime = RangeCounts<10, 20, 50, 100, 500, 1'000, 5'000, 15'000, 30'000, 60'000,
+                                    300'000, 1'500'000, 3'000'000>;
   struct Stats {
     std::uint64_t least_bits = 0;  // the last id given
     std::int64_t low_watermark = -1;
@@ -121,6 +125,11 @@ class TransactionCoordinator final : public std::enable_shared_from_this<Transac
     std::int64_t committed = 0;
     std::int64_t aborted = 0;
     std::int64_t timed_out = 0;
+    // Since it was opened, as the three above.
+    std::int64_t created = 0;
+    std::int64_t records_written = 0;
+    ExecutionTime execution_time;
+    std::int64_t participants_asked = 0;  // to end a transaction, and have not answered
   };
   Stats stats() const;
 

@@ -219,6 +219,24 @@ Task<Result<TransactionCoordinator::Stats>> Transactions::stats(std::uint64_t co
   co_return co_await with(coordinator, std::move(use));
 }
 
+Task<std::vector<std::pair<std::uint64_t, TransactionCoordinator::Stats>>>
+Transactions::stats_of_open() {
+  using All = std::vector<std::pair<std::uint64_t, TransactionCoordinator::Stats>>;
+  All all;
+  for (unsigned i = 0; i < broker_.runtime().shard_count(); ++i) {
+    auto work = [this]() -> Task<All> {
+      All found;
+      for (const auto& [id, slot] : here().slots) {
+        if (slot->coordinator != nullptr) found.emplace_back(id, slot->coordinator->stats());
+      }
+      co_return found;
+    };
+    All found = co_await on_shard(broker_.runtime().shard(i), std::move(work));
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  co_return all;
+}
+
 Task<Result<std::vector<TransactionCoordinator::Info>>> Transactions::slow(
     std::uint64_t coordinator, std::int64_t open_ms) {
   auto use = [open_ms](std::shared_ptr<TransactionCoordinator> tc)

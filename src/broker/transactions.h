@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -48,6 +49,8 @@ class Transactions final : private TransactionParticipants {
 
   Task<Result<TransactionCoordinator::Info>> info(TxnId txn);
   Task<Result<TransactionCoordinator::Stats>> stats(std::uint64_t coordinator);
+  // Of those that are open now; opens none.
+  Task<std::vector<std::pair<std::uint64_t, TransactionCoordinator::Stats>>> stats_of_open();
   Task<Result<std::vector<TransactionCoordinator::Info>>> slow(std::uint64_t coordinator,
                                                                std::int64_t open_ms);
 

@@ -379,4 +379,16 @@ std::size_t DelayedIndex::memory_bytes() const {
   return bytes;
 }
 
+std::int64_t DelayedIndex::run_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& run : runs_) bytes += run->bytes();
+  return bytes;
+}
+
+std::int64_t DelayedIndex::items_in_memory() const {
+  std::size_t items = buffer_.size() + frozen_.size();
+  for (const Loaded& block : blocks_) items += block.items == nullptr ? 0 : block.items->size();
+  return static_cast<std::int64_t>(items);
+}
+
 }  // namespace geminga

@@ -113,6 +113,8 @@ class DelayedIndex {
   }
   std::size_t memory_bytes() const;
   std::size_t runs() const { return runs_.size(); }
+  std::int64_t run_bytes() const;        // on disk
+  std::int64_t items_in_memory() const;  // left-overs included
   // Since it was made.
   struct Counters {
     std::uint64_t added = 0, refused = 0, written = 0, merged = 0, write_errors = 0,

@@ -31,6 +31,7 @@ class DelayedRun {
 
   LedgerId id() const { return ledger_->id(); }
   std::int64_t items() const { return items_; }
+  std::int64_t bytes() const { return ledger_->bytes(); }
   std::size_t blocks() const { return firsts_.size(); }
   const DelayedItem& first_of(std::size_t block) const { return firsts_[block]; }
   const DelayedItem& last() const { return last_; }

@@ -1,7 +1,6 @@
-// GET /metrics: what Prometheus scrapes. Process, stores, broker sums and HTTP come from
-// base/metrics.h; the samples of topics are written while they are sent, in pieces of bounded size,
-// names and types from the same table. With exposeTopicLevelMetricsInPrometheus=false they are
-// summed by namespace.
+// GET /metrics: what Prometheus scrapes. Process, memory, stores, transactions and HTTP are put on a
+// page here; topics and what belongs to them are the business of topic_metrics.h. Names, types and
+// labels come from one table, base/metrics.inc.
 #pragma once
 
 #include <string>

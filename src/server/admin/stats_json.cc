@@ -156,9 +156,9 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
   }
   if (!active.empty() && context.persistent && form == Form::Single)
     out["activeConsumerName"] = active;
-  out["msgRateExpired"] = 0.0;
-  out["totalMsgExpired"] = 0;
-  out["lastExpireTimestamp"] = 0;
+  out["msgRateExpired"] = stats.msg_rate_expired;
+  out["totalMsgExpired"] = stats.msg_expired;
+  out["lastExpireTimestamp"] = stats.last_expire_ms;
   out["lastConsumedFlowTimestamp"] = stats.last_consumed_flow_ms;
   out["lastConsumedTimestamp"] = stats.last_consumed_ms;
   out["lastAckedTimestamp"] = stats.last_acked_ms;
@@ -180,7 +180,7 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
                stats.draining_hashes_unacked);
   out["nonContiguousDeletedMessagesRanges"] = stats.non_contiguous_ranges;
   out["nonContiguousDeletedMessagesRangesSerializedSize"] = 0;
-  out["delayedMessageIndexSizeInBytes"] = 0;
+  out["delayedMessageIndexSizeInBytes"] = stats.delayed_index_bytes;
   out["subscriptionProperties"] = text_map(stats.properties);
   for (const char* counter :
        {"filterProcessedMsgCount", "filterAcceptedMsgCount", "filterRejectedMsgCount",
@@ -190,7 +190,7 @@ json::object subscription_json(const SubscriptionStats& stats, const TopicContex
         "dispatchThrottledBytesEventsByBrokerLimit"}) {
     out[counter] = 0;
   }
-  if (!context.persistent) out["msgDropRate"] = 0.0;
+  if (!context.persistent) out["msgDropRate"] = stats.msg_drop_rate;
   out["durable"] = stats.durable;
   out["replicated"] = stats.replicated;
   return out;
@@ -201,6 +201,7 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   json::object out;
   double rate_out = 0;
   double throughput_out = 0;
+  double drop_rate = 0;
   std::int64_t msg_out = 0;
   std::int64_t bytes_out = 0;
   std::int64_t ranges = 0;
@@ -208,6 +209,7 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   for (const SubscriptionStats& sub : stats.subscriptions) {
     rate_out += sub.msg_rate_out;
     throughput_out += sub.msg_throughput_out;
+    drop_rate += sub.msg_drop_rate;
     msg_out += sub.msg_out;
     bytes_out += sub.bytes_out;
     ranges += sub.non_contiguous_ranges;
@@ -273,7 +275,7 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   out["compaction"] = std::move(compaction);
   if (form == Form::Single) out["ownerBroker"] = context.owner;
   if (!context.persistent) {
-    out["msgDropRate"] = 0.0;
+    out["msgDropRate"] = drop_rate;
     out["publishers"] = std::move(publishers);
     out["subscriptions"] = std::move(subscriptions);
     out["replication"] = json::object();
@@ -325,6 +327,10 @@ void add(SubscriptionStats& to, const SubscriptionStats& from) {
   to.draining_hashes_unacked += from.draining_hashes_unacked;
   to.non_contiguous_ranges += from.non_contiguous_ranges;
   to.msg_drop += from.msg_drop;
+  to.msg_drop_rate += from.msg_drop_rate;
+  to.msg_expired += from.msg_expired;
+  to.msg_rate_expired += from.msg_rate_expired;
+  to.delayed_index_bytes += from.delayed_index_bytes;
   for (const auto& [key, value] : from.properties) to.properties.emplace(key, value);
   for (std::size_t i = 0; i < from.consumers.size(); ++i) {
     if (i == to.consumers.size()) to.consumers.emplace_back();

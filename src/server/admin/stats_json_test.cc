@@ -28,6 +28,10 @@ TopicStats sample() {
   sub.msg_backlog = 3;
   sub.unacked_messages = 4;
   sub.backlog_size = 300;
+  sub.msg_expired = 5;
+  sub.msg_rate_expired = 0.5;
+  sub.last_expire_ms = 1234;
+  sub.msg_drop_rate = 2.5;
   ConsumerStats& consumer = sub.consumers.emplace_back();
   consumer.consumer_name = "c";
   consumer.key_hash_ranges = {"[0, 99]", "100-65535"};
@@ -44,6 +48,9 @@ TEST(StatsJson, PersistentTopic) {
   EXPECT_EQ(sub.at("type").as_string(), "Key_Shared");
   EXPECT_EQ(to_json(sub.at("consumers").at(0).at("keyHashRangeArrays")), "[[0,99],[100,65535]]");
   EXPECT_EQ(sub.at("unackedMessages").as_int64(), 4);
+  EXPECT_EQ(sub.at("totalMsgExpired").as_int64(), 5);
+  EXPECT_EQ(sub.at("msgRateExpired").as_double(), 0.5);
+  EXPECT_EQ(sub.at("lastExpireTimestamp").as_int64(), 1234);
 }
 
 TEST(StatsJson, QueriesLeaveOut) {
@@ -58,7 +65,8 @@ TEST(StatsJson, QueriesLeaveOut) {
 TEST(StatsJson, NonPersistentTopic) {
   const auto out = topic_stats_json(sample(), {.persistent = false}, {});
   EXPECT_FALSE(out.contains("deduplicationStatus"));
-  EXPECT_TRUE(out.contains("msgDropRate"));
+  EXPECT_EQ(out.at("msgDropRate").as_double(), 2.5);
+  EXPECT_EQ(out.at("subscriptions").at("s").at("msgDropRate").as_double(), 2.5);
   EXPECT_TRUE(out.at("publishers").at(0).as_object().contains("msgDropRate"));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "broker/batch_parts.h"
 #include "broker/consumer.h"
 #include "broker/dispatcher_config.h"
 #include "broker/dispatcher_failover.h"
@@ -61,8 +62,14 @@ class MemorySubscription final : public NonPersistentSubscription,
   Task<Status> make_way(const SubscribeRequest& request);
   Status admit(const SubscribeRequest& request) const;
   void disconnect(const Consumer* except);
+  void send(Consumer* consumer, const Buffer& entry, std::uint32_t messages);
   // Who gets the next entry; nullptr: nobody can take it.
-  Consumer* receiver(const Buffer& entry);
+  Consumer* receiver();
+  void deliver_by_key(const Buffer& entry, std::uint32_t messages);
+  bool deliver_in_parts(const Buffer& entry, const EntryMetadata& metadata);
+  Consumer* owner_of(std::uint32_t hash) const {
+    return selector_->select(selector_->slot_of(hash));
+  }
   Consumer* next_in_turn();
   void choose_active(bool joined);
   void tick();
@@ -79,6 +86,9 @@ class MemorySubscription final : public NonPersistentSubscription,
   std::unique_ptr<KeySharedSelector> selector_;       // Key_Shared
   KeySharedOptions key_shared_;
   std::string key_scratch_;
+  // Of the messages of the batch that is shared out.
+  std::vector<std::uint32_t> hashes_;
+  std::vector<const Consumer*> owners_;
   RateMeter messages_out_, bytes_out_, dropped_;
   std::int64_t now_ms_ = 0;  // when the last entry came
   std::int64_t ticked_ms_ = now_ms();
@@ -87,9 +97,18 @@ class MemorySubscription final : public NonPersistentSubscription,
 
 void MemorySubscription::deliver(const Buffer& entry, std::uint32_t messages) {
   tick();
-  Consumer* consumer = receiver(entry);
-  if (consumer == nullptr) {
-    dropped_.add(std::max<std::uint32_t>(messages, 1));
+  messages = std::max<std::uint32_t>(messages, 1);
+  if (type_ == SubscriptionType::KeyShared && !consumers_.empty()) {
+    deliver_by_key(entry, messages);
+  } else {
+    send(receiver(), entry, messages);
+  }
+}
+
+// To a consumer that can take it; otherwise it is dropped.
+void MemorySubscription::send(Consumer* consumer, const Buffer& entry, std::uint32_t messages) {
+  if (consumer == nullptr || !consumer->wants_more()) {
+    dropped_.add(messages);
     return;
   }
   Delivery delivery;
@@ -97,7 +116,7 @@ void MemorySubscription::deliver(const Buffer& entry, std::uint32_t messages) {
   delivery.position = {0, 0};
   delivery.partition = topic_.name().partition_index();
   delivery.consumer_epoch = consumer->epoch();
-  consumer->send(delivery, entry, std::max<std::uint32_t>(messages, 1), now_ms_);
+  consumer->send(delivery, entry, messages, now_ms_);
   messages_out_.add(messages);
   bytes_out_.add(static_cast<std::int64_t>(entry.size()));
   last_consumed_ms_ = now_ms_;
@@ -114,17 +133,54 @@ void MemorySubscription::tick() {
   for (auto& consumer : consumers_) consumer->tick(now_ms_);
 }
 
-Consumer* MemorySubscription::receiver(const Buffer& entry) {
+Consumer* MemorySubscription::receiver() {
   if (consumers_.empty()) return nullptr;
-  Consumer* consumer = active_;
-  if (type_ == SubscriptionType::Shared) return next_in_turn();
-  if (type_ == SubscriptionType::KeyShared) {
-    const auto metadata = parse_entry_metadata(entry.span());
-    if (!metadata) return nullptr;
-    consumer =
-        selector_->select(selector_->slot_of(sticky_key_hash(sticky_key(*metadata, key_scratch_))));
+  return type_ == SubscriptionType::Shared ? next_in_turn() : active_;
+}
+
+void MemorySubscription::deliver_by_key(const Buffer& entry, std::uint32_t messages) {
+  const auto metadata = parse_entry_metadata(entry.span());
+  if (!metadata) {
+    dropped_.add(messages);
+    return;
   }
-  return consumer != nullptr && consumer->wants_more() ? consumer : nullptr;
+  if (is_open_batch(*metadata) && deliver_in_parts(entry, *metadata)) return;
+  send(owner_of(sticky_key_hash(sticky_key(*metadata, key_scratch_))), entry, messages);
+}
+
+// Each consumer gets a batch of its own with the messages of its keys (docs/decisions/0004): there
+// is nothing to acknowledge, so nobody has to be shown the stored entry. False: the batch cannot be
+// read.
+bool MemorySubscription::deliver_in_parts(const Buffer& entry, const EntryMetadata& metadata) {
+  const Result<Buffer> payload = batch_payload(entry, metadata);
+  if (!payload || !hashes_of_batch(*payload, metadata, hashes_)) return false;
+  const auto total = static_cast<std::uint32_t>(hashes_.size());
+  owners_.clear();
+  for (const std::uint32_t hash : hashes_) owners_.push_back(owner_of(hash));
+  std::uint32_t shared_out = 0;
+  for (const std::shared_ptr<Consumer>& consumer : consumers_) {
+    AckSet picked = no_bits(total);
+    std::uint32_t messages = 0;
+    for (std::size_t i = 0; i < total; ++i) {
+      if (owners_[i] != consumer.get()) continue;
+      put_bit(picked, i);
+      ++messages;
+    }
+    if (messages == 0) continue;
+    shared_out += messages;
+    if (messages == total) {
+      send(consumer.get(), entry, messages);
+      break;
+    }
+    if (!consumer->wants_more()) {
+      dropped_.add(messages);
+      continue;
+    }
+    const Result<Buffer> part = pick_messages(entry, metadata, *payload, picked);
+    send(part ? consumer.get() : nullptr, part ? *part : entry, messages);
+  }
+  dropped_.add(total - shared_out);  // of keys that nobody has
+  return true;
 }
 
 Consumer* MemorySubscription::next_in_turn() {

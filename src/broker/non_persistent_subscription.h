@@ -1,6 +1,7 @@
 // A subscription of a non-persistent topic: who is connected now gets what is published now;
 // nothing is stored, acknowledged or sent again. An entry that no consumer can take at once (no
-// permits, or its client does not read) is dropped and counted. Called by the topic, on its shard.
+// permits, or its client does not read) is dropped and counted. Key_Shared shares out the messages
+// of a batch by their own keys. Called by the topic, on its shard.
 #pragma once
 
 #include <cstdint>

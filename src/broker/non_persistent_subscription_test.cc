@@ -1,7 +1,12 @@
 #include "broker/non_persistent_subscription.h"
 
+#include <map>
+#include <set>
+
 #include "base/config.h"
+#include "broker/batch_parts.h"
 #include "broker/subscription_test_support.h"
+#include "wire/batch.h"
 
 namespace geminga {
 namespace {
@@ -80,6 +85,67 @@ TEST(NonPersistentSubscription, SharesByTurnsAndByKey) {
       EXPECT_EQ(std::min(a->messages.size(), b->messages.size()), 10U);
       EXPECT_FALSE(rig.subscription->stats().consumers[0].key_hash_ranges.empty());
     }
+  });
+}
+
+// Each message of a batch goes to whom its own key belongs, as a batch of that consumer's own.
+TEST(NonPersistentSubscription, BatchesOfMixedKeysAreSharedOutByMessage) {
+  run_on_shard([](Shard& shard) -> Task<void> {
+    Rig rig(shard);
+    std::map<std::string, std::set<std::uint64_t>> who;
+    std::vector<std::shared_ptr<TestOutbox>> outboxes;
+    std::vector<std::shared_ptr<Consumer>> consumers;
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+      outboxes.push_back(std::make_shared<TestOutbox>());
+      auto joined = co_await rig.join(SubscriptionType::KeyShared, id, outboxes.back());
+      consumers.push_back(std::move(joined));
+    }
+    rig.subscription->flow(*consumers[0], 1000);
+    rig.subscription->flow(*consumers[1], 1000);
+    std::vector<std::string> keys, texts;
+    for (int i = 0; i < 30; ++i) {
+      keys.push_back("key " + std::to_string(i % 15));
+      texts.push_back(std::to_string(i));
+    }
+    EntrySpec spec;
+    spec.batch = 30;
+    spec.payload = batch_of(keys, texts);
+    rig.subscription->deliver(make_test_entry(spec), 30);
+    rig.subscription->deliver(make_test_entry(spec), 30);
+    std::int64_t received = 0;
+    for (std::uint64_t id = 1; id <= 2; ++id) {
+      const auto& messages = outboxes[id - 1]->messages;
+      EXPECT_EQ(messages.size(), 2U);
+      for (const auto& message : messages) {
+        const auto metadata = parse_entry_metadata(message.entry.span());
+        EXPECT_TRUE(metadata.is_ok());
+        const auto payload = batch_payload(message.entry, *metadata);
+        BatchReader reader(payload->span(), metadata->num_messages);
+        int before = -1;
+        while (const auto single = reader.next()) {
+          who[std::string(single->partition_key)].insert(id);
+          const int number = std::stoi(std::string(
+              reinterpret_cast<const char*>(single->payload.data()), single->payload.size()));
+          EXPECT_GT(number, before);
+          before = number;
+          ++received;
+        }
+        EXPECT_TRUE(reader.ok());
+      }
+    }
+    for (const auto& [key, ids] : who) EXPECT_EQ(ids.size(), 1U) << key;
+    // The third has asked for nothing: what is its own is dropped and counted, nothing else.
+    const auto stats = rig.subscription->stats();
+    EXPECT_GT(stats.msg_drop, 0);
+    EXPECT_EQ(received + stats.msg_drop, 60);
+    EXPECT_EQ(stats.msg_out, received);
+    EXPECT_EQ(consumers[0]->permits() + consumers[1]->permits(), 2000 - received);
+    EXPECT_LT(who.size(), 15U);
+    // All of one consumer: as it was published.
+    rig.subscription->remove_consumer(consumers[2]);
+    rig.subscription->remove_consumer(consumers[1]);
+    rig.subscription->deliver(make_test_entry(spec), 30);
+    EXPECT_EQ(outboxes[0]->messages.back().entry.view(), make_test_entry(spec).view());
   });
 }
 

@@ -303,3 +303,15 @@ def key_order(world, names):
         newest[key] = max(n, newest.get(key, n))
         if n >= holders[key].get(handle, (0, -1))[1]:
             holders[key][handle] = (order, n)
+
+
+@verb
+def key_owners(world, names):
+    """Payloads KEY/n: all of a key came to one consumer."""
+    owners = {}
+    for handle in world.consumer_list(names):
+        for record in handle.log:
+            owners.setdefault(record.payload.rpartition("/")[0], set()).add(handle.name)
+    shared = {key: sorted(names) for key, names in owners.items() if len(names) > 1}
+    if shared:
+        raise w.Mismatch("one consumer a key", shared)

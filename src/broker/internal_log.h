@@ -39,6 +39,8 @@ class InternalLog final : private PersistSink {
   // The last durable record; entry -1 if there is none.
   Position last() const { return ledger_->last_confirmed(); }
   ManagedLedger& ledger() { return *ledger_; }
+  const ManagedLedger& ledger() const { return *ledger_; }
+  const ManagedCursor& cursor() const { return *cursor_; }
   static bool is_refusal(const Status& failure) {
     return failure.is(ErrorCode::DiskFull) || failure.is(ErrorCode::NoMemory);
   }

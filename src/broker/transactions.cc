@@ -237,6 +237,16 @@ Transactions::stats_of_open() {
   co_return all;
 }
 
+Task<Status> Transactions::visit_log(std::uint64_t coordinator,
+                                     std::function<void(const InternalLog&)> visit) {
+  auto use = [visit =
+                  std::move(visit)](std::shared_ptr<TransactionCoordinator> tc) -> Task<Status> {
+    visit(tc->log());
+    co_return Status::ok();
+  };
+  co_return co_await with(coordinator, std::move(use));
+}
+
 Task<Result<std::vector<TransactionCoordinator::Info>>> Transactions::slow(
     std::uint64_t coordinator, std::int64_t open_ms) {
   auto use = [open_ms](std::shared_ptr<TransactionCoordinator> tc)

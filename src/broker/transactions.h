@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -51,6 +52,8 @@ class Transactions final : private TransactionParticipants {
   Task<Result<TransactionCoordinator::Stats>> stats(std::uint64_t coordinator);
   // Of those that are open now; opens none.
   Task<std::vector<std::pair<std::uint64_t, TransactionCoordinator::Stats>>> stats_of_open();
+  // Shows the coordinator's log, on its shard.
+  Task<Status> visit_log(std::uint64_t coordinator, std::function<void(const InternalLog&)> visit);
   Task<Result<std::vector<TransactionCoordinator::Info>>> slow(std::uint64_t coordinator,
                                                                std::int64_t open_ms);
 

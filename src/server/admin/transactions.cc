@@ -10,6 +10,7 @@
 #include "broker/persistent_subscription.h"
 #include "broker/persistent_topic.h"
 #include "server/admin/admin.h"
+#include "server/admin/internal_stats_json.h"
 
 namespace geminga {
 
@@ -317,6 +318,64 @@ Answer position_stats(Admin& admin, HttpRequest& request) {
   co_return co_await of_pending_acks(admin, request, std::move(ask));
 }
 
+json::object log_json(const std::string& name, const ManagedLedger& ledger,
+                      const ManagedCursor* cursor) {
+  json::object internal = managed_ledger_json(ledger);
+  json::object cursors;
+  if (cursor != nullptr) cursors[cursor->name()] = cursor_json(ledger, *cursor, true);
+  internal["cursors"] = std::move(cursors);
+  return {{"managedLedgerName", name}, {"managedLedgerInternalStats", std::move(internal)}};
+}
+
+Answer coordinator_internal_stats(Admin& admin, HttpRequest& request) {
+  const auto id = number_of(request, "coordinatorId");
+  if (!id) co_return id.status();
+  json::object log;
+  std::function<void(const InternalLog&)> visit = [&log, id = *id](const InternalLog& of) {
+    log = log_json(TransactionCoordinator::log_name(id), of.ledger(), &of.cursor());
+  };
+  const Status visited = co_await admin.broker.transactions().visit_log(*id, std::move(visit));
+  if (!visited) co_return visited;
+  const json::object out{{"transactionLogStats", std::move(log)}};
+  co_return json_answer(out);
+}
+
+Answer pending_ack_internal_stats(Admin& admin, HttpRequest& request) {
+  const auto name = persistent_topic_of(request);
+  if (!name) co_return name.status();
+  TopicWork work = [subscription =
+                        request.param("subName")](std::shared_ptr<Topic> topic) -> Answer {
+    const SubscriptionTransactions* transactions = acks_of(*topic, subscription);
+    if (transactions == nullptr) {
+      co_return Status::NotFound(fmt::format("Subscription {} not found for topic {}", subscription,
+                                             topic->name().full()));
+    }
+    const InternalLog* log = transactions->log();
+    if (log == nullptr)
+      co_return Status::NotFound("No transaction has acknowledged in this subscription");
+    const json::object out{
+        {"pendingAckLogStats", log_json(transactions->log_name(), log->ledger(), &log->cursor())}};
+    co_return json_answer(out);
+  };
+  co_return co_await with_topic(admin, *name, std::move(work));
+}
+
+// The snapshots of a topic's transactions are in a cursor of its own log.
+Answer buffer_internal_stats(Admin& admin, HttpRequest& request) {
+  const auto name = persistent_topic_of(request);
+  if (!name) co_return name.status();
+  TopicWork work = [](std::shared_ptr<Topic> topic) -> Answer {
+    const ManagedLedger* log = topic->managed_ledger();
+    if (log == nullptr) co_return Status::NotFound("The topic is not stored");
+    const auto cursor = log->cursor(std::string(TransactionBuffer::kCursor));
+    const json::object out{{"snapshotType", "Single"},
+                           {"singleSnapshotSystemTopicInternalStats",
+                            log_json(topic->name().managed_ledger_name(), *log, cursor.get())}};
+    co_return json_answer(out);
+  };
+  co_return co_await with_topic(admin, *name, std::move(work));
+}
+
 #define GM_TXN "/admin/v3/transactions"
 #define GM_TXN_TOPIC "/{tenant}/{namespace}/{topic}"
 constexpr AdminRoute kRoutes[] = {
@@ -344,6 +403,13 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Get,
      GM_TXN "/positionStatsInPendingAck" GM_TXN_TOPIC "/{subName}/{ledgerId}/{entryId}",
      "Whether a transaction has acknowledged a message", position_stats},
+    {HttpMethod::Get, GM_TXN "/coordinatorInternalStats/{coordinatorId}",
+     "The log of a transaction coordinator", coordinator_internal_stats},
+    {HttpMethod::Get, GM_TXN "/pendingAckInternalStats" GM_TXN_TOPIC "/{subName}",
+     "The log of what transactions have acknowledged in a subscription",
+     pending_ack_internal_stats},
+    {HttpMethod::Get, GM_TXN "/transactionBufferInternalStats" GM_TXN_TOPIC,
+     "The log and the cursor that keep what a topic knows of transactions", buffer_internal_stats},
 };
 
 }  // namespace

@@ -74,6 +74,32 @@ TEST_F(TransactionsAdmin, TellsOfAnOpenTransactionAndAbortsIt) {
     answer =
         co_await ask(router, HttpMethod::Get, "positionStatsInPendingAck/public/default/t/s/0/7");
     EXPECT_EQ(answer, R"x(200 {"state":"InvalidPosition"})x");
+    answer = co_await ask(router, HttpMethod::Get, "coordinatorInternalStats/0");
+    EXPECT_TRUE(answer.starts_with(
+        R"x(200 {"transactionLogStats":{"managedLedgerName":"pulsar/system/persistent/)x"
+        R"x(__transaction_log_0","managedLedgerInternalStats":{"entriesAddedCounter":3,)x"))
+        << answer;
+    EXPECT_NE(answer.find(R"x("cursors":{"transaction.subscription":{"markDeletePosition":")x"),
+              std::string::npos)
+        << answer;
+    answer = co_await ask(router, HttpMethod::Get, "coordinatorInternalStats/99");
+    EXPECT_EQ(answer,
+              R"x(404 {"reason":"Transaction coordinator not found! coordinator id : 99"})x");
+    answer = co_await ask(router, HttpMethod::Get, "pendingAckInternalStats/public/default/t/s");
+    EXPECT_TRUE(answer.starts_with(
+        R"x(200 {"pendingAckLogStats":{"managedLedgerName":"public/default/persistent/)x"
+        R"x(t-s__transaction_pending_ack","managedLedgerInternalStats":{"entriesAddedCounter":)x"))
+        << answer;
+    EXPECT_NE(answer.find(R"x("cursors":{"__pending_ack_state":{)x"), std::string::npos) << answer;
+    answer =
+        co_await ask(router, HttpMethod::Get, "pendingAckInternalStats/public/default/t/missing");
+    EXPECT_TRUE(answer.starts_with("404 ")) << answer;
+    answer =
+        co_await ask(router, HttpMethod::Get, "transactionBufferInternalStats/public/default/t");
+    EXPECT_TRUE(answer.starts_with(
+        R"x(200 {"snapshotType":"Single","singleSnapshotSystemTopicInternalStats":)x"
+        R"x({"managedLedgerName":"public/default/persistent/t",)x"))
+        << answer;
 
     answer = co_await ask(router, HttpMethod::Post, "abortTransaction/0/0");
     EXPECT_EQ(answer, "204 ");

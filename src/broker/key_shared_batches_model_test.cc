@@ -5,10 +5,8 @@
 // Clients are of three kinds: they acknowledge entries as a whole, or single messages of a batch,
 // of a version that the broker shows parts by ack set, or of one that it does not. The seed is
 // printed on failure; GEMINGA_SEED=n runs that one alone, GEMINGA_RUNS=n so many.
-#include <cstdlib>
-
 #include "broker/batch_parts.h"
-#include "broker/subscription_test_support.h"
+#include "broker/model_test_support.h"
 #include "wire/batch.h"
 
 namespace geminga {
@@ -26,7 +24,7 @@ class BatchModel {
 
   Task<void> run(int steps) {
     for (int i = 0; i < steps && !failed(); ++i) co_await step();
-    co_await drain();
+    co_await drain_all();
     clients_.clear();
     co_await s_.subscription->close(false);
   }
@@ -92,7 +90,7 @@ class BatchModel {
         if (chance(8) == 0) co_await crash();
         break;
     }
-    if (chance(3) != 0) co_await settle();
+    if (chance(3) != 0) co_await settle(s_);
     collect();
     check_counts();
   }
@@ -229,21 +227,6 @@ class BatchModel {
     s_.open();
   }
 
-  // Until nothing moves any more; then there must be a reason.
-  Task<void> settle() {
-    for (int i = 0; i < 20'000; ++i) {
-      co_await turns(1);
-      const WaitReason reason = s_.subscription->why_waiting();
-      if (s_.ledger.reads_in_flight > 0 || reason == WaitReason::TurnScheduled ||
-          reason == WaitReason::ReadInFlight) {
-        continue;
-      }
-      EXPECT_NE(reason, WaitReason::None) << "nothing moves although it could";
-      co_return;
-    }
-    ADD_FAILURE() << "never comes to rest: " << to_string(s_.subscription->why_waiting());
-  }
-
   void collect() {
     for (Client& client : clients_) {
       for (const auto& message : client.outbox->messages) received(client, message);
@@ -331,30 +314,17 @@ class BatchModel {
     EXPECT_EQ(stats.unacked_messages, unacked);
   }
 
-  Task<void> drain() {
+  Task<void> drain_all() {
     if (clients_.empty()) co_await join();
-    for (int round = 0; round < 2000 && !failed(); ++round) {
-      for (Client& client : clients_) {
-        if (client.permits < 20) {
-          client.permits += 50;
-          s_.subscription->flow(*client.consumer, 50);
-        }
+    const auto ack_all = [this](Client& client) {
+      while (!client.has.empty()) {
+        const std::size_t before = client.has.size();
+        for (std::size_t i = 0; client.has.size() == before; ++i) ack(client, 0, i);
       }
-      collect();
-      co_await settle();
-      collect();
-      for (Client& client : clients_) {
-        while (!client.has.empty()) {
-          const std::size_t before = client.has.size();
-          for (std::size_t i = 0; client.has.size() == before; ++i) ack(client, 0, i);
-        }
-      }
-      if (s_.cursor->backlog_entries() == 0) break;
-    }
+    };
+    co_await drain(
+        s_, clients_, [this] { collect(); }, ack_all);
     check_counts();
-    EXPECT_EQ(s_.cursor->backlog_entries(), 0)
-        << "does not drain: " << to_string(s_.subscription->why_waiting());
-    EXPECT_EQ(s_.subscription->counters().stalls, 0);
   }
 
   std::mt19937_64 random_;
@@ -367,22 +337,12 @@ class BatchModel {
 class KeySharedBatchModel : public ::testing::TestWithParam<bool> {};
 
 TEST_P(KeySharedBatchModel, KeepsKeysInOrderInRandomSchedules) {
-  const char* seed_text = std::getenv("GEMINGA_SEED");
-  const char* runs_text = std::getenv("GEMINGA_RUNS");
-  const std::uint64_t first = seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : 1;
-  const std::uint64_t runs = seed_text != nullptr   ? 1
-                             : runs_text != nullptr ? std::strtoull(runs_text, nullptr, 10)
-                                                    : 20;
-  for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed) {
-    SCOPED_TRACE("GEMINGA_SEED=" + std::to_string(seed));
-    run_on_shard([&](Shard& shard) -> Task<void> {
+  run_seeds(20, [](std::uint64_t seed) {
+    run_on_shard([seed](Shard& shard) -> Task<void> {
       BatchModel model(shard, GetParam(), seed);
       co_await model.run(250);
     });
-    if (HasFailure())
-      std::fprintf(stderr, "replay with GEMINGA_SEED=%llu\n",
-                   static_cast<unsigned long long>(seed));
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Selectors, KeySharedBatchModel, ::testing::Values(true, false),

@@ -3,9 +3,7 @@
 // everything comes in the order that the type promises, permits and counts agree, and if nothing
 // moves there is a reason. At the end everything drains. The seed is printed on failure;
 // GEMINGA_SEED=n runs that one alone, GEMINGA_RUNS=n so many a type.
-#include <cstdlib>
-
-#include "broker/subscription_test_support.h"
+#include "broker/model_test_support.h"
 
 namespace geminga {
 namespace {
@@ -36,7 +34,7 @@ class Model {
 
   Task<void> run(int steps) {
     for (int i = 0; i < steps && !failed(); ++i) co_await step();
-    co_await drain();
+    co_await drain_all();
     clients_.clear();
     co_await s_.subscription->close(false);
   }
@@ -104,7 +102,7 @@ class Model {
         break;
       default: read_again(); break;
     }
-    if (chance(3) != 0) co_await settle();
+    if (chance(3) != 0) co_await settle(s_);
     collect();
     check_counts();
   }
@@ -277,25 +275,6 @@ class Model {
     }
   }
 
-  // Until nothing moves any more; then there must be a reason.
-  Task<void> settle() {
-    for (int i = 0; i < 20'000; ++i) {
-      co_await turns(1);
-      const WaitReason reason = s_.subscription->why_waiting();
-      if (s_.ledger.reads_in_flight > 0 || reason == WaitReason::TurnScheduled ||
-          reason == WaitReason::ReadInFlight) {
-        continue;
-      }
-      if (reason == WaitReason::FailoverDelay) {
-        co_await sleep_for(Millis{1});
-        continue;
-      }
-      EXPECT_NE(reason, WaitReason::None) << "nothing moves although it could";
-      co_return;
-    }
-    ADD_FAILURE() << "never comes to rest: " << to_string(s_.subscription->why_waiting());
-  }
-
   // Takes what was sent to the clients.
   void collect() {
     for (Client& client : clients_) {
@@ -388,29 +367,14 @@ class Model {
     }
   }
 
-  // Everybody reads, asks for more and acknowledges: the backlog goes to nothing.
-  Task<void> drain() {
+  Task<void> drain_all() {
     if (clients_.empty()) co_await join();
-    for (int round = 0; round < 2000 && !failed(); ++round) {
-      for (Client& client : clients_) {
-        client.outbox->window = ~std::size_t{0};
-        if (client.permits < 20) {
-          client.permits += 50;
-          s_.subscription->flow(*client.consumer, 50);
-        }
-      }
-      collect();
-      co_await settle();
-      collect();
-      for (Client& client : clients_) {
-        for (Item* item : held_by(client)) ack_whole(client, *item);
-      }
-      if (s_.cursor->backlog_entries() == 0) break;
-    }
+    const auto ack_all = [this](Client& client) {
+      for (Item* item : held_by(client)) ack_whole(client, *item);
+    };
+    co_await drain(
+        s_, clients_, [this] { collect(); }, ack_all);
     check_counts();
-    EXPECT_EQ(s_.cursor->backlog_entries(), 0)
-        << "does not drain: " << to_string(s_.subscription->why_waiting());
-    EXPECT_EQ(s_.subscription->counters().stalls, 0);
   }
 
   const Setting setting_;
@@ -426,22 +390,12 @@ class Model {
 class SubscriptionModel : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(SubscriptionModel, KeepsItsPromisesInRandomSchedules) {
-  const char* seed_text = std::getenv("GEMINGA_SEED");
-  const char* runs_text = std::getenv("GEMINGA_RUNS");
-  const std::uint64_t first = seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : 1;
-  const std::uint64_t runs = seed_text != nullptr   ? 1
-                             : runs_text != nullptr ? std::strtoull(runs_text, nullptr, 10)
-                                                    : 4;
-  for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed) {
-    SCOPED_TRACE("GEMINGA_SEED=" + std::to_string(seed));
-    run_on_shard([&](Shard& shard) -> Task<void> {
+  run_seeds(4, [](std::uint64_t seed) {
+    run_on_shard([seed](Shard& shard) -> Task<void> {
       Model model(shard, GetParam(), seed);
       co_await model.run(250);
     });
-    if (HasFailure())
-      std::fprintf(stderr, "replay with GEMINGA_SEED=%llu\n",
-                   static_cast<unsigned long long>(seed));
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(

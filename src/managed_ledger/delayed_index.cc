@@ -37,6 +37,7 @@ bool DelayedIndex::add(std::int64_t due_ms, Position position) {
   if (held_.contains(position)) return true;
   if (full() || closing_) {
     ++counters_.refused;
+    refused_ = true;
     work();
     return false;
   }
@@ -57,6 +58,7 @@ void DelayedIndex::clear() {
   for (const auto& run : runs_) dropped_.push_back(run->id());
   key_behind_ = key_behind_ || !runs_.empty();
   runs_.clear();
+  refused_ = false;
   if (any) {
     ++revision_;
     wake_later();
@@ -298,9 +300,16 @@ void DelayedIndex::fire() {
     const bool more = sweep();
     checked_ms_ = more ? now + std::min(kSoonMs, options_.check_ms) - options_.check_ms : now;
   }
+  tell_of_room();
   work();
   read_ahead();
   arm();
+}
+
+void DelayedIndex::tell_of_room() {
+  if (!refused_ || full()) return;
+  refused_ = false;
+  wake_later();
 }
 
 void DelayedIndex::wake_later() {

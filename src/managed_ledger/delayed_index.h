@@ -154,6 +154,7 @@ class DelayedIndex {
   void read_ahead();
   bool sweep();
   void wake_later();
+  void tell_of_room();
 
   // ---- delayed_index_store.cc ----
   void work();
@@ -200,6 +201,7 @@ class DelayedIndex {
   std::size_t next_swept_ = 0;
   std::int64_t read_retry_ms_ = 0;  // not before
   std::int64_t write_retry_ms_ = 0;
+  bool refused_ = false;  // somebody waits for room
   bool wake_posted_ = false;
   bool working_ = false;
   bool closing_ = false;

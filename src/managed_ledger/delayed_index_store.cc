@@ -108,9 +108,9 @@ void DelayedIndex::work() {
 Task<void> DelayedIndex::do_work() {
   // Not in the turn of whoever added the item that was one too many.
   co_await sleep_for(Millis(0));
-  const bool was_full = full();
   while (!closing_ && work_left()) {
     const Status status = co_await work_once();
+    tell_of_room();
     if (status) continue;
     ++counters_.write_errors;
     GM_LOG_WARN("{}: writing the delayed index failed, will be tried again: {}", ledger_name_,
@@ -120,7 +120,6 @@ Task<void> DelayedIndex::do_work() {
   }
   working_ = false;
   if (closing_) co_return;
-  if (was_full && !full()) wake_later();
   arm();
 }
 

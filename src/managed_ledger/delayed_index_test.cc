@@ -121,6 +121,27 @@ TEST_F(DelayedIndexTest, WhatIsDoneWithBeforeTheBufferIsFullIsNeverWritten) {
   });
 }
 
+// The buffer fills up while the one before it is written: who was refused hears of the room.
+TEST_F(DelayedIndexTest, WhoWasRefusedIsWokenWhenThereIsRoomAgain) {
+  options.max_buffered = 5'000;
+  run([&]() -> Task<void> {
+    CO_ASSERT_OK(co_await open_index());
+    const std::int64_t due = now_ms() + 3'600'000;
+    EntryId next = 0;
+    while (next < 5'000) EXPECT_TRUE(index->add(due, {1, next++}));
+    // The writing begins, and is not done in one turn.
+    for (int i = 0; i < 3; ++i) co_await turn();
+    EXPECT_EQ(index->runs(), 0U);
+    while (next <= 10'000 && index->add(due, {1, next})) ++next;
+    EXPECT_EQ(next, 10'000);
+    EXPECT_TRUE(index->full());
+    EXPECT_EQ(wakes, 0);
+    EXPECT_TRUE(co_await eventually([&] { return wakes > 0; }));
+    EXPECT_TRUE(index->add(due, {1, next}));
+    co_await close_index();
+  });
+}
+
 TEST_F(DelayedIndexTest, RunsAreWrittenMergedLoadedAndDropped) {
   options.max_buffered = 500;
   options.merge_runs = 4;

@@ -61,6 +61,21 @@ def run(side, kind, cpus, seconds, **options):
     return load
 
 
+class Waiting:
+    """A consumer that is connected and gets what comes, inside a `with`."""
+    def __init__(self, side, cpus, topic, subscription, kind):
+        self.words = ["taskset", "-c", cpus] if cpus else []
+        self.words += [str(paths.GEMINGA), "perf", "consume", "--url", side.url, "--topic", topic, "--subscription", subscription,
+                       "--type", kind, "--from-earliest", "--quiet", "--duration", "600"]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(30)
+
+
 def parse(data, kind):
     publishing = kind == "produce"
     part = data["publish" if publishing else "consume"]

@@ -7,10 +7,11 @@ import statistics
 import time
 from dataclasses import dataclass
 
+import holes
 import load
 import stress
 from brokers import BenchError, drop_page_cache
-from harness.admin import Admin
+from harness.admin import Admin, AdminError
 
 
 @dataclass
@@ -127,6 +128,65 @@ def shared_100(side, plan):
     yield Value(f"{name}: out", "msg/s", r.rate, "higher")
     yield Value(f"{name}: publish to consume p99", "ms", r.p99, "lower")
     yield cpu(name, r)
+
+
+@row("random-acks")
+def random_acks(side, plan):
+    """Single messages, all delivered to one Exclusive consumer, then acknowledged one by one in random order: when half of them are,
+    every second acknowledgement has made a hole of its own. Pulsar does a tenth of it: it has 2 GB of heap for them."""
+    topic, subscription, size = "persistent://public/default/holes", "one", 100
+    messages = (1 if plan.quick else 10) * (1000000 if side.name == "geminga" else 100000)
+    admin = Admin(side.web_url)
+    admin.must("PUT", topic.replace("://", "/"), allow=(409,))
+    admin.must("PUT", topic.replace("://", "/") + f"/subscription/{subscription}", '{"ledgerId":-1,"entryId":-1}', allow=(409,))
+    load.run(side, "produce", plan.load_cpus, 120, topic=topic, size=size, rate=0, messages=messages, no_batching=True, in_flight=1000)
+    name = f"individual acks in random order over a backlog of {messages / 1e6:g} M"
+    with holes.Watch(side, admin, topic, subscription) as watch:
+        load.run(side, "consume", plan.load_cpus, 120, topic=topic, subscription=subscription, messages=messages, from_earliest=True,
+                 ack_window=messages)
+        watch.until_nothing_is_left()
+    yield Value(f"{name}: acks", "1/s", watch.acks_per_second(messages), "higher", note="one consumer")
+    yield Value(f"{name}: resident memory at most", "MiB", watch.most_mib, "lower", note=f"{watch.before_mib:.0f} MiB before the first")
+    yield Value(f"{name}: memory a hole", "B", watch.bytes_a_hole(), "lower", note=f"with {watch.most_holes:,} holes at once")
+
+
+def delayed_count(admin, topic, subscription):
+    try:
+        return admin.json(topic.replace("://", "/") + "/stats")["subscriptions"].get(subscription, {}).get("msgDelayed", 0)
+    except AdminError:          # not loaded yet
+        return 0
+
+
+@row("delayed")
+def delayed(side, plan):
+    """Messages delayed by one to two hours, at random, for a subscription that nobody is connected to; then two restarts, each until the
+    broker knows them all again. The first includes reading what was published faster than it was indexed. Pulsar does a tenth of
+    it: it reads them all and keeps them on its heap."""
+    topic, subscription = "persistent://public/default/later", "waits"
+    messages = (1 if plan.quick else 10) * (1000000 if side.name == "geminga" else 100000)
+    admin = Admin(side.web_url)
+    admin.must("PUT", topic.replace("://", "/"), allow=(409,))
+    admin.must("PUT", topic.replace("://", "/") + f"/subscription/{subscription}", '{"ledgerId":-1,"entryId":-1}', allow=(409,))
+    empty_mib = side.rss_mib()
+    load.run(side, "produce", plan.load_cpus, 120, topic=topic, size=100, rate=0, messages=messages, no_batching=True, in_flight=1000,
+             deliver_after=3600)
+    name = f"{messages / 1e6:g} M delayed messages"
+    for which in ("first start", "next start"):
+        side.stop()
+        begin = time.monotonic()
+        side.start()
+        with load.Waiting(side, plan.load_cpus, topic, subscription, "shared"):
+            waiting = 0
+            while waiting < messages and time.monotonic() - begin < 120:
+                waiting = delayed_count(admin, topic, subscription)
+                time.sleep(0.02)
+            seconds = time.monotonic() - begin
+            mib = side.rss_mib()
+        if waiting < messages:
+            raise BenchError(f"{waiting} of {name} are known {seconds:.0f} s after the start")
+        yield Value(f"{name}: {which} until all are known", "ms", seconds * 1000, "lower",
+                    note=f"{'within' if seconds < 2 else 'OVER'} 2 s" if side.name == "geminga" else "")
+        yield Value(f"{name}: resident memory after the {which}", "MiB", mib, "lower", note=f"{empty_mib:.0f} MiB before the first message")
 
 
 @row("idle-and-start")

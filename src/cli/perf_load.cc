@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_future.hpp>
@@ -274,6 +275,11 @@ bool LoadWorker::send_one(std::int64_t due_ns) {
   }
   message.payload = payload_;
   if (!keys_.empty()) message.key = keys_[next_ % keys_.size()];
+  if (options_.deliver_after_s > 0) {
+    const auto after = static_cast<std::uint64_t>(options_.deliver_after_s * 1000);
+    message.deliver_at =
+        now_ms() + static_cast<std::int64_t>(after + random_() % std::max<std::uint64_t>(after, 1));
+  }
   const Status status = target.producer->send(message, static_cast<std::uint64_t>(due_ns));
   if (!status.is_ok()) {
     bump(counters_.failed);
@@ -340,8 +346,37 @@ void LoadWorker::on_message(std::size_t index, const client::ReceivedMessage& me
     }
     return;
   }
-  source.consumer->ack(message.id);
+  if (options_.ack_window == 0) {
+    source.consumer->ack(message.id);
+  } else {
+    ack_at_random(source, message.id);
+  }
   if (options_.mode == PerfMode::Consume && messages_ != 0) check_done();
+}
+
+void LoadWorker::ack_at_random(Source& source, const client::MessageId& id) {
+  if (source.held.size() < options_.ack_window) {
+    source.held.push_back(id);
+    return;
+  }
+  client::MessageId& place = source.held[random_() % source.held.size()];
+  source.consumer->ack(std::exchange(place, id));
+}
+
+Task<void> LoadWorker::ack_held() {
+  constexpr std::size_t kAtOnce = 10'000;  // then what they are sent in is written
+  std::size_t acked = 0;
+  for (const auto& source : sources_) {
+    std::shuffle(source->held.begin(), source->held.end(), random_);
+    for (const client::MessageId& id : source->held) {
+      if (!source->consumer->is_open()) break;
+      source->consumer->ack(id);
+      if (++acked % kAtOnce == 0) co_await sleep_for(Millis(1));
+    }
+    source->consumer->flush_acks();
+    source->held = {};
+  }
+  done_.store(true, std::memory_order_release);
 }
 
 void LoadWorker::on_closed(const Status& why) {
@@ -371,6 +406,14 @@ void LoadWorker::check_done() {
     }
     case PerfMode::Consume:
       done = messages_ != 0 && counters_.received.load(std::memory_order_relaxed) >= messages_;
+      if (!done || options_.ack_window == 0) break;
+      done = false;  // not before these are acknowledged
+      if (std::exchange(acking_held_, true)) break;
+      asio::co_spawn(
+          io_, [this]() -> Task<void> { co_await ack_held(); },
+          [](std::exception_ptr exception) {
+            if (exception) async_internal::die_of(exception);
+          });
       break;
     case PerfMode::Read: done = sources_at_end_ == sources_.size(); break;
     default: break;

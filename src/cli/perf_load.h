@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -93,6 +94,7 @@ class LoadWorker {
     client::MessageId seen;                // the last message that came
     std::optional<client::MessageId> end;  // read: where it ends
     bool at_end = false;
+    std::vector<client::MessageId> held;  // not acknowledged yet (--ack-window)
   };
 
   Task<Status> open_all(std::vector<std::string> produce_to, std::vector<std::string> consume_from);
@@ -115,6 +117,8 @@ class LoadWorker {
   void on_receipt(std::size_t target, const client::Receipt& receipt);
   void on_message(std::size_t source, const client::ReceivedMessage& message);
   void mark_at_end(Source& source);
+  void ack_at_random(Source& source, const client::MessageId& id);
+  Task<void> ack_held();
   void on_closed(const Status& why);
   void count_error(const Status& status, std::uint64_t times);
   void check_done();
@@ -133,6 +137,8 @@ class LoadWorker {
   std::deque<std::size_t> free_;  // targets with room, in turn
   std::vector<std::unique_ptr<Source>> sources_;
   std::size_t sources_at_end_ = 0;
+  std::mt19937_64 random_{1};
+  bool acking_held_ = false;
 
   std::vector<std::byte> payload_;
   std::vector<std::string> keys_;

@@ -123,6 +123,9 @@ void add_produce(CLI::App& app, PerfOptions& o) {
   add_choice(app, "--compression", o.compression, kCodecs);
   app.add_option("--key-count", o.key_count,
                  "give messages one of so many keys in turn (0: no key)");
+  app.add_option("--deliver-after", o.deliver_after_s,
+                 "delay messages by so many seconds to twice that, at random (0: not)")
+      ->check(not_negative());
 }
 
 void add_consume(CLI::App& app, PerfOptions& o) {
@@ -140,6 +143,14 @@ void add_subscription(CLI::App& app, PerfOptions& o) {
   add_choice(app, "--type", o.subscription_type, kTypes);
   app.add_flag("--from-earliest", o.from_earliest,
                "a new subscription starts at the first message");
+}
+
+void add_acks(CLI::App& app, PerfOptions& o) {
+  app.add_option("--ack-window", o.ack_window,
+                 "hold so many messages and acknowledge them in random order; what is held when "
+                 "all --messages have come is acknowledged then (0: each when it comes)")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000'000}));
 }
 
 void add_machine(CLI::App& app, PerfOptions& o, PerfMode mode) {
@@ -190,6 +201,7 @@ int parse_perf_options(int argc, char** argv, PerfOptions& out) {
     if (load && mode.mode != PerfMode::Produce) add_consume(sub, out);
     if (mode.mode == PerfMode::Consume || mode.mode == PerfMode::Latency)
       add_subscription(sub, out);
+    if (mode.mode == PerfMode::Consume) add_acks(sub, out);
     if (!load) add_machine(sub, out, mode.mode);
   }
   try {

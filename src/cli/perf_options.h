@@ -39,7 +39,8 @@ struct PerfOptions {
   double batch_delay_ms = 1;
   std::size_t batch_bytes = 128 * 1024;
   Codec compression = Codec::None;
-  unsigned key_count = 0;  // 0: no keys
+  unsigned key_count = 0;      // 0: no keys
+  double deliver_after_s = 0;  // at least; at most twice that. 0: at once
 
   // Consuming.
   std::string subscription = "perf";
@@ -47,6 +48,9 @@ struct PerfOptions {
   unsigned consumers = 1;  // per topic or partition
   std::uint32_t receiver_queue = 1000;
   bool from_earliest = false;
+  // 0: each message is acknowledged when it comes. Else so many are held, and one of them is
+  // acknowledged at random for each that comes; all that are held, when all messages have come.
+  std::uint64_t ack_window = 0;
 
   // The machine.
   std::string directory = ".";

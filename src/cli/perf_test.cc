@@ -2,14 +2,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <span>
 #include <sstream>
 #include <thread>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/perf_options.h"
@@ -92,6 +96,40 @@ TEST_F(PerfTest, ReadEndsAtTheLastMessage) {
   EXPECT_EQ(number("/received"), 300);
   ASSERT_EQ(perf({"consume", "--url", url_, "--messages", "300"}), kExitOk);
   EXPECT_GE(number("/received"), 300);
+}
+
+TEST_F(PerfTest, AcknowledgesInRandomOrderWhatItHolds) {
+  ASSERT_EQ(perf({"produce", "--url", url_, "--messages", "300", "--size", "64", "--no-batching"}),
+            kExitOk);
+  for (const char* window : {"10", "1000"}) {
+    broker_.acked.clear();
+    ASSERT_EQ(perf({"consume", "--url", url_, "--messages", "300", "--ack-window", window}),
+              kExitOk);
+    std::vector<Position> acked = broker_.acked;
+    EXPECT_EQ(acked.size(), 300U);
+    EXPECT_FALSE(std::is_sorted(acked.begin(), acked.end()));
+    std::sort(acked.begin(), acked.end());
+    // Three partitions of a hundred.
+    EXPECT_EQ(std::unique(acked.begin(), acked.end()) - acked.begin(), 100);
+  }
+}
+
+TEST_F(PerfTest, DelaysMessagesByOnceToTwiceTheTime) {
+  const std::int64_t begin = now_ms();
+  ASSERT_EQ(perf({"produce", "--url", url_, "--messages", "60", "--deliver-after", "100"}),
+            kExitOk);
+  const std::int64_t end = now_ms();
+  std::set<std::int64_t> times;
+  for (const auto& [topic, entries] : broker_.entries) {
+    for (const std::string& entry : entries) {
+      const auto metadata = parse_entry_metadata(std::as_bytes(std::span(entry)));
+      ASSERT_TRUE(metadata.is_ok());
+      times.insert(metadata->deliver_at_time);
+    }
+  }
+  EXPECT_GT(times.size(), 30U);
+  EXPECT_GE(*times.begin(), begin + 100'000);
+  EXPECT_LE(*times.rbegin(), end + 200'000);
 }
 
 TEST_F(PerfTest, FailedMessagesFailTheRun) {

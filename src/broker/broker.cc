@@ -23,6 +23,7 @@ Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& meta
     : runtime_(runtime),
       config_(config),
       metadata_(metadata),
+      live_config_(metadata, config),
       logs_(std::move(logs)),
       addresses_(std::move(addresses)),
       metrics_(std::make_unique<BrokerMetrics>(runtime.shard_count())),
@@ -41,6 +42,7 @@ Broker::~Broker() = default;
 
 Task<Status> Broker::open() {
   GM_CO_RETURN_IF_ERROR(co_await namespaces_->bootstrap());
+  GM_CO_RETURN_IF_ERROR(co_await live_config_.open());
   // One number a start, so that names made before a restart are never made again.
   MetadataPut sequential;
   sequential.sequential = true;
@@ -135,44 +137,75 @@ static void take_upkeep(const NamespacePolicies& policies, const BrokerConfig& c
   }
 }
 
+static void take_rates(const NamespacePolicies& policies, const BrokerConfig& config,
+                       TopicSettings& settings) {
+  const auto rate = [](std::int64_t messages, std::int64_t bytes) {
+    Rate out;
+    out.messages = static_cast<double>(messages);
+    out.bytes = static_cast<double>(bytes);
+    return out;
+  };
+  settings.publish_rate = policies.publish_rate.value_or(rate(
+      config.max_publish_rate_per_topic_in_messages, config.max_publish_rate_per_topic_in_bytes));
+  settings.dispatch_rate =
+      policies.dispatch_rate.value_or(rate(config.dispatch_throttling_rate_per_topic_in_msg,
+                                           config.dispatch_throttling_rate_per_topic_in_byte));
+  settings.subscription_dispatch_rate = policies.subscription_dispatch_rate.value_or(
+      rate(config.dispatch_throttling_rate_per_subscription_in_msg,
+           config.dispatch_throttling_rate_per_subscription_in_byte));
+  settings.dispatch_rates = policies.dispatch_rates;
+  settings.subscribe_rate = config.subscribe_throttling_rate_per_consumer;
+  settings.subscribe_period_seconds = config.subscribe_rate_period_per_consumer_in_second;
+  if (const auto& own = policies.subscribe_rate) {
+    settings.subscribe_rate = own->most;
+    settings.subscribe_period_seconds = own->period_seconds;
+  }
+  settings.max_message_size = policies.max_message_size.value_or(0);
+}
+
 Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   const Result<NamespacePolicies> policies = co_await policies_of(name);
   if (!policies) co_return policies.status();
   const NamespacePolicies& of_namespace = *policies;
+  const auto live = live_config_.now();
+  const BrokerConfig& config = *live;
 
   TopicSettings settings;
   ManagedLedgerConfig& ledger = settings.ledger;
-  ledger.max_entries_per_ledger = config_.managed_ledger_max_entries_per_ledger;
-  ledger.max_bytes_per_ledger = config_.managed_ledger_max_size_per_ledger_mbytes << 20;
-  ledger.min_rollover_ms = config_.managed_ledger_min_ledger_rollover_time_minutes * 60'000;
-  ledger.max_rollover_ms = config_.managed_ledger_max_ledger_rollover_time_minutes * 60'000;
-  ledger.cursor_flush_ms = config_.managed_ledger_cursor_flush_millis;
-  ledger.max_acked_ranges_to_persist = config_.managed_ledger_max_unacked_ranges_to_persist;
-  ledger.max_batch_indexes_to_persist = config_.managed_ledger_max_batch_deleted_index_to_persist;
+  ledger.max_entries_per_ledger = config.managed_ledger_max_entries_per_ledger;
+  ledger.max_bytes_per_ledger = config.managed_ledger_max_size_per_ledger_mbytes << 20;
+  ledger.min_rollover_ms = config.managed_ledger_min_ledger_rollover_time_minutes * 60'000;
+  ledger.max_rollover_ms = config.managed_ledger_max_ledger_rollover_time_minutes * 60'000;
+  ledger.cursor_flush_ms = config.managed_ledger_cursor_flush_millis;
+  ledger.max_acked_ranges_to_persist = config.managed_ledger_max_unacked_ranges_to_persist;
+  ledger.max_batch_indexes_to_persist = config.managed_ledger_max_batch_deleted_index_to_persist;
+  // As often as the policy lets acknowledgements be stored.
+  if (const double rate = of_namespace.max_mark_delete_rate.value_or(0); rate > 0)
+    ledger.cursor_flush_ms = static_cast<std::int64_t>(std::clamp(1000.0 / rate, 1.0, 60'000.0));
   const std::int64_t minutes =
-      of_namespace.retention_minutes.value_or(config_.default_retention_time_in_minutes);
-  const std::int64_t mb = of_namespace.retention_mb.value_or(config_.default_retention_size_in_mb);
+      of_namespace.retention_minutes.value_or(config.default_retention_time_in_minutes);
+  const std::int64_t mb = of_namespace.retention_mb.value_or(config.default_retention_size_in_mb);
   ledger.retention_ms = minutes < 0 ? -1 : minutes * 60'000;
   ledger.retention_bytes = mb < 0 ? -1 : mb << 20;
 
   settings.max_unacked_per_consumer =
-      of_namespace.max_unacked_per_consumer.value_or(config_.max_unacked_messages_per_consumer);
+      of_namespace.max_unacked_per_consumer.value_or(config.max_unacked_messages_per_consumer);
   settings.max_unacked_per_subscription = of_namespace.max_unacked_per_subscription.value_or(
-      config_.max_unacked_messages_per_subscription);
+      config.max_unacked_messages_per_subscription);
   // Topics of the broker's own obey none of the limits for users.
   if (!name.is_system()) {
     settings.deduplication =
-        of_namespace.deduplication.value_or(config_.broker_deduplication_enabled);
+        of_namespace.deduplication.value_or(config.broker_deduplication_enabled);
     settings.max_producers =
-        of_namespace.max_producers_per_topic.value_or(config_.max_producers_per_topic);
+        of_namespace.max_producers_per_topic.value_or(config.max_producers_per_topic);
     settings.max_consumers =
-        of_namespace.max_consumers_per_topic.value_or(config_.max_consumers_per_topic);
+        of_namespace.max_consumers_per_topic.value_or(config.max_consumers_per_topic);
     settings.max_subscriptions =
-        of_namespace.max_subscriptions_per_topic.value_or(config_.max_subscriptions_per_topic);
+        of_namespace.max_subscriptions_per_topic.value_or(config.max_subscriptions_per_topic);
     settings.max_consumers_per_subscription =
         of_namespace.max_consumers_per_subscription.value_or(0);
     settings.encryption_required =
-        of_namespace.encryption_required || config_.encryption_require_on_producer;
+        of_namespace.encryption_required || config.encryption_require_on_producer;
   }
   if (const auto& types = of_namespace.subscription_types_enabled; !types.empty()) {
     for (std::size_t i = 0; i < settings.types_allowed.size(); ++i) {
@@ -181,17 +214,20 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
     }
   }
   auto& key_shared = settings.types_allowed[static_cast<std::size_t>(SubscriptionType::KeyShared)];
-  key_shared = key_shared && config_.subscription_key_shared_enable;
+  key_shared = key_shared && config.subscription_key_shared_enable;
   settings.auto_subscription_creation =
-      of_namespace.auto_subscription_creation.value_or(config_.allow_auto_subscription_creation);
+      of_namespace.auto_subscription_creation.value_or(config.allow_auto_subscription_creation);
   settings.delayed_delivery =
-      of_namespace.delayed_delivery.value_or(config_.delayed_delivery_enabled);
+      of_namespace.delayed_delivery.value_or(config.delayed_delivery_enabled);
   settings.max_delivery_delay_ms = of_namespace.max_delivery_delay_ms.value_or(0);
   settings.compaction_threshold = of_namespace.compaction_threshold.value_or(
-      config_.broker_service_compaction_threshold_in_bytes);
+      config.broker_service_compaction_threshold_in_bytes);
   settings.message_ttl_seconds =
-      of_namespace.message_ttl_seconds.value_or(config_.ttl_duration_default_in_seconds);
-  if (!name.is_system()) take_upkeep(of_namespace, config_, settings);
+      of_namespace.message_ttl_seconds.value_or(config.ttl_duration_default_in_seconds);
+  if (!name.is_system()) {
+    take_upkeep(of_namespace, config, settings);
+    take_rates(of_namespace, config, settings);
+  }
   co_return settings;
 }
 
@@ -214,8 +250,10 @@ Task<Result<SchemaRules>> Broker::schema_rules(TopicName name) {
   const Result<NamespacePolicies> policies = co_await policies_of(name);
   if (!policies) co_return policies.status();
   SchemaRules rules;
-  rules.may_add = config_.is_allow_auto_update_schema_enabled && policies->allow_auto_update_schema;
-  rules.enforced = config_.is_schema_validation_enforced || policies->schema_validation_enforced;
+  rules.may_add =
+      live_config_.now()->is_allow_auto_update_schema_enabled && policies->allow_auto_update_schema;
+  rules.enforced =
+      live_config_.now()->is_schema_validation_enforced || policies->schema_validation_enforced;
   co_return rules;
 }
 
@@ -223,7 +261,7 @@ Task<Status> Broker::room_for_topics(TopicName name, std::int64_t more) {
   if (name.is_system()) co_return Status::ok();
   const auto policies = co_await namespaces_->policies(std::string(name.ns()));
   if (!policies) co_return policies.status();
-  std::int64_t most = config_.max_topics_per_namespace;
+  std::int64_t most = live_config_.now()->max_topics_per_namespace;
   if (policies->has_value()) most = (*policies)->max_topics_per_namespace.value_or(most);
   if (most <= 0) co_return Status::ok();
   const auto topics = co_await list_topics(std::string(name.ns()), true, true, false);
@@ -243,12 +281,12 @@ Task<Result<std::int32_t>> Broker::partition_count(TopicName name) {
 }
 
 Task<Result<bool>> Broker::auto_creation_allowed(TopicName name) {
-  if (config_.system_topic_enabled && name.is_system()) co_return true;
+  if (live_config_.now()->system_topic_enabled && name.is_system()) co_return true;
   const auto policies = co_await namespaces_->policies(std::string(name.ns()));
   if (!policies) co_return policies.status();
   if (!policies->has_value() || (*policies)->deleted) co_return false;
   if (const auto& of_namespace = (*policies)->auto_topic_creation) co_return of_namespace->allowed;
-  co_return config_.allow_auto_topic_creation;
+  co_return live_config_.now()->allow_auto_topic_creation;
 }
 
 Task<Result<std::int32_t>> Broker::partition_metadata(TopicName name, bool may_create) {
@@ -271,8 +309,8 @@ Task<Result<std::int32_t>> Broker::partition_metadata(TopicName name, bool may_c
   if (!allowed) co_return allowed.status();
   if (!may_create || !*allowed) co_return Status::TopicNotFound("");
 
-  bool partitioned = config_.allow_auto_topic_creation_type == "partitioned";
-  std::int64_t partitions = config_.default_num_partitions;
+  bool partitioned = live_config_.now()->allow_auto_topic_creation_type == "partitioned";
+  std::int64_t partitions = live_config_.now()->default_num_partitions;
   if (const auto& of_namespace = (*policies)->auto_topic_creation) {
     partitioned = of_namespace->partitioned;
     partitions = of_namespace->partitions;

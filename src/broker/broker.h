@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "broker/live_config.h"
 #include "broker/topic.h"
 #include "broker/topic_name.h"
 #include "broker/topic_settings.h"
@@ -55,6 +56,8 @@ class Broker {
 
   Runtime& runtime() { return runtime_; }
   const BrokerConfig& config() const { return config_; }
+  // What config() says, and over it what operators have changed since. Any shard.
+  LiveConfig& live_config() { return live_config_; }
   MetadataStore& metadata() { return metadata_; }
   Namespaces& namespaces() { return *namespaces_; }
   Transactions& transactions() { return *transactions_; }
@@ -120,6 +123,13 @@ class Broker {
   // Calls `visit` with every loaded topic, on its shard: one topic at a time, a few in a turn of the
   // shard. Any shard.
   Task<void> visit_topics(std::function<void(const Topic&)> visit);
+  // Names of the topics that are loaded, of all shards. Any shard.
+  Task<std::vector<TopicName>> loaded_topics();
+  // Loaded topics take their settings anew: the configuration has changed. Any shard.
+  Task<void> refresh_topics();
+  // Quotas of the backlog act now rather than at the next look. Any shard.
+  Task<void> check_backlogs();
+
   // Of each log, by its index. Any shard.
   Task<std::vector<LedgerStats>> ledger_stats();
 
@@ -129,6 +139,7 @@ class Broker {
   Runtime& runtime_;
   const BrokerConfig& config_;
   MetadataStore& metadata_;
+  LiveConfig live_config_;
   std::vector<LedgerStore*> logs_;
   BrokerAddresses addresses_;
   std::unique_ptr<BrokerMetrics> metrics_;

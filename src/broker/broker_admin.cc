@@ -60,7 +60,7 @@ Task<Status> Broker::unload_topic(TopicName name) {
 
 Task<Status> Broker::create_partitioned_topic(TopicName name, std::int32_t partitions,
                                               std::map<std::string, std::string> properties) {
-  const std::int64_t most = config_.max_num_partitions_per_partitioned_topic;
+  const std::int64_t most = live_config_.now()->max_num_partitions_per_partitioned_topic;
   if (partitions <= 0) {
     co_return Status::PreconditionFailed("Number of partitions should be more than 0");
   }
@@ -183,6 +183,41 @@ Task<Result<std::vector<std::string>>> Broker::list_topics(std::string name_spac
     }
   }
   co_return std::vector<std::string>(topics.begin(), topics.end());
+}
+
+Task<std::vector<TopicName>> Broker::loaded_topics() {
+  std::vector<TopicName> names;
+  for (auto& topics_of_shard : topic_shards_) {
+    TopicShard* shard = topics_of_shard.get();
+    using Names = std::vector<TopicName>;
+    auto work = [shard]() -> Task<Names> {
+      Names found;
+      for (const auto& topic : shard->all()) found.push_back(topic->name());
+      co_return found;
+    };
+    Names some = co_await on_shard(shard->shard(), std::move(work));
+    std::move(some.begin(), some.end(), std::back_inserter(names));
+  }
+  co_return names;
+}
+
+Task<void> Broker::refresh_topics() {
+  for (auto& topics_of_shard : topic_shards_) {
+    TopicShard* shard = topics_of_shard.get();
+    auto work = [shard]() -> Task<void> {
+      shard->refresh_all();
+      co_return;
+    };
+    co_await on_shard(shard->shard(), std::move(work));
+  }
+}
+
+Task<void> Broker::check_backlogs() {
+  for (auto& topics_of_shard : topic_shards_) {
+    TopicShard* shard = topics_of_shard.get();
+    auto work = [shard]() -> Task<void> { return shard->check_backlogs(); };
+    co_await on_shard(shard->shard(), std::move(work));
+  }
 }
 
 Task<void> Broker::visit_topics(std::function<void(const Topic&)> visit) {

@@ -51,7 +51,7 @@ struct OutBatch {
   };
   std::vector<Buffer> pieces;
   std::int64_t bytes = 0;
-  std::uint32_t publishes_done =
+  std::int32_t publishes_done =
       0;  // receipts, errors, dropped ones: they leave the connection's window
   std::vector<Forgotten> forgotten;
   std::string close_reason;  // not empty: close the connection after the pieces

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -43,6 +44,7 @@ void Dispatcher::stop() {
   ++generation_;
   arrived_.clear();
   if (retry_timer_) retry_timer_->cancel();
+  if (pace_timer_) pace_timer_->cancel();
   env_.shard.forget(*this);
 }
 
@@ -57,12 +59,21 @@ void Dispatcher::run_deferred() {
 
 void Dispatcher::run_turn() {
   if (stopped_) return;
+  if (const std::int64_t wait = rate_wait_ns(); wait > 0) {
+    go_on_after(wait);
+    return;
+  }
+  rate_reached_ = false;
   entries_left_ = env_.config.turn_entries;
   bytes_left_ = static_cast<std::int64_t>(env_.config.turn_bytes);
   turn_ms_ = now_ms();
   deliver();
   batch().clear();
   if (!out_of_budget()) return;
+  if (rate_reached_) {
+    go_on_after(rate_wait_ns());
+    return;
+  }
   // Deferred work that defers again would run in this same turn: go through the mailbox, behind the
   // others.
   turn_posted_ = true;
@@ -72,6 +83,53 @@ void Dispatcher::run_turn() {
       self->run_turn();
     }
   });
+}
+
+// --- rates ---
+
+std::int64_t Dispatcher::rate_wait_ns() {
+  std::int64_t wait = 0;
+  for (RateLimiter* limiter : {env_.rate, env_.topic.dispatch_rate()}) {
+    if (limiter == nullptr || !limiter->limited()) continue;
+    const std::int64_t now = monotonic_ns();
+    if (limiter->rate().relative_to_publish_rate) limiter->follow(env_.topic.incoming(), now);
+    wait = std::max(wait, limiter->wait_ns(now));
+  }
+  return wait;
+}
+
+// What is delivered is taken from the limits; when they are used up the turn ends as one that is
+// out of budget does.
+void Dispatcher::pay_rates(std::uint32_t messages, std::size_t bytes) {
+  for (RateLimiter* limiter : {env_.rate, env_.topic.dispatch_rate()}) {
+    if (limiter == nullptr || !limiter->limited()) continue;
+    const std::int64_t now = monotonic_ns();
+    limiter->take(messages, static_cast<std::int64_t>(bytes), now);
+    if (limiter->wait_ns(now) > 0) rate_reached_ = true;
+  }
+  if (rate_reached_) entries_left_ = 0;
+}
+
+void Dispatcher::go_on_after(std::int64_t ns) {
+  // Not woken more often, however high the rate: what has come together by then goes at once.
+  constexpr std::int64_t kShortestNs = 5'000'000;
+  if (pacing_) return;
+  pacing_ = true;
+  if (!pace_timer_) pace_timer_.emplace(env_.shard.executor());
+  pace_timer_->expires_after(std::chrono::nanoseconds(std::max(ns, kShortestNs)));
+  pace_timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& cancelled) {
+    auto self = weak.lock();
+    if (!self || cancelled) return;
+    self->pacing_ = false;
+    self->schedule();
+  });
+}
+
+void Dispatcher::rates_changed() {
+  if (!pacing_) return;
+  pacing_ = false;
+  pace_timer_->cancel();
+  schedule();
 }
 
 std::vector<Entry>& Dispatcher::batch() {
@@ -227,6 +285,7 @@ void Dispatcher::send(Consumer& consumer, const Entry& entry, const Remaining& r
   if (!counted) delivery.consumer_epoch = consumer.epoch();
   consumer.send(delivery, entry.data, remaining.messages, turn_ms_);
   spend(entry.data.size());
+  pay_rates(remaining.messages, entry.data.size());
   SubscriptionCounters& counters = env_.counters;
   counters.messages_out.add(remaining.messages);
   counters.bytes_out.add(static_cast<std::int64_t>(entry.data.size()));
@@ -267,6 +326,7 @@ WaitReason Dispatcher::engine_reason() const {
   if (scheduled() || turn_posted_) return WaitReason::TurnScheduled;
   if (reading_) return WaitReason::ReadInFlight;
   if (retrying_) return WaitReason::ReadRetry;
+  if (pacing_) return WaitReason::DispatchRate;
   return WaitReason::None;
 }
 

@@ -30,6 +30,7 @@
 #include "broker/consumer.h"
 #include "broker/dispatcher_config.h"
 #include "broker/explanation.h"
+#include "broker/token_bucket.h"
 #include "broker/transaction_acks.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/gate.h"
@@ -66,6 +67,7 @@ struct DispatcherEnv {
   bool durable;
   const TransactionAcks& transaction_acks;
   CompactedReads* compacted = nullptr;  // for consumers that read the compacted topic
+  RateLimiter* rate = nullptr;  // of this subscription; of the topic: Topic::dispatch_rate()
 };
 
 class Dispatcher : public Deferred,
@@ -110,6 +112,8 @@ class Dispatcher : public Deferred,
   void announce_end_of_topic();
 
   void entries_available() { schedule(); }
+  // A limit of the rate has changed: waiting for the old one ends.
+  void rates_changed();
   void consumer_writable() override { schedule(); }
   void run_deferred() override;
 
@@ -209,6 +213,10 @@ class Dispatcher : public Deferred,
   void read_done(std::uint64_t generation, Source source, Position from,
                  Result<std::vector<Entry>> result);
   void retry_later(const Status& error);
+  // How long the rates of subscription and topic hold everything back; 0: they do not.
+  std::int64_t rate_wait_ns();
+  void pay_rates(std::uint32_t messages, std::size_t bytes);
+  void go_on_after(std::int64_t ns);
 
   const SubscriptionType type_;
   const std::int32_t partition_;
@@ -225,6 +233,9 @@ class Dispatcher : public Deferred,
   Millis retry_after_{0};
   std::optional<asio::steady_timer> retry_timer_;
   bool retrying_ = false;
+  std::optional<asio::steady_timer> pace_timer_;
+  bool pacing_ = false;        // the timer runs
+  bool rate_reached_ = false;  // in this turn
 };
 
 }  // namespace geminga

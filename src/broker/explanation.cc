@@ -16,6 +16,8 @@ constexpr Told kTold[] = {
     {WaitReason::NoConsumer, "NO_CONSUMER", "no consumer is connected", "connect a consumer"},
     {WaitReason::TurnScheduled, "DELIVERING", "a delivery is scheduled", ""},
     {WaitReason::ReadInFlight, "READING", "a read is in flight", ""},
+    {WaitReason::DispatchRate, "DISPATCH_RATE", "the dispatch rate is reached",
+     "raise or remove the dispatch rate of the subscription, topic or namespace"},
     {WaitReason::ReadRetry, "READ_FAILED", "a read failed and will be tried again",
      "look for the cause in the broker's log; `geminga doctor` checks the data folder"},
     {WaitReason::NothingToRead, "NOTHING_TO_READ", "everything is delivered",

@@ -19,6 +19,7 @@ enum class WaitReason : std::uint8_t {
   TurnScheduled,
   ReadInFlight,
   ReadRetry,
+  DispatchRate,
   NothingToRead,
   Delayed,
   OpenTransaction,

@@ -101,7 +101,8 @@ std::string new_namespace_policies(const std::string& cluster, std::int64_t bund
   return json::serialize(policies);
 }
 
-Result<NamespacePolicies> parse_namespace_policies(const std::string& text) {
+Result<NamespacePolicies> parse_namespace_policies(const std::string& text,
+                                                   const std::string& cluster) {
   GM_ASSIGN_OR_RETURN(const json::object stored, parse_object(text, "namespace policies"));
   NamespacePolicies policies;
   if (const auto* creation = member(stored, "autoTopicCreationOverride")) {
@@ -121,6 +122,15 @@ Result<NamespacePolicies> parse_namespace_policies(const std::string& text) {
     policies.retention_minutes = number(*retention, "retentionTimeInMinutes");
     policies.retention_mb = number(*retention, "retentionSizeInMB");
   }
+  const auto of_cluster = [&](std::string_view name) -> const json::value* {
+    const json::object* by_cluster = member(stored, name);
+    return by_cluster != nullptr ? by_cluster->if_contains(cluster) : nullptr;
+  };
+  policies.publish_rate = publish_rate(of_cluster("publishMaxMessageRate"));
+  policies.dispatch_rate = dispatch_rate(of_cluster("topicDispatchRate"));
+  policies.subscription_dispatch_rate = dispatch_rate(of_cluster("subscriptionDispatchRate"));
+  policies.subscribe_rate = subscribe_rate(of_cluster("clusterSubscribeRate"));
+  policies.max_mark_delete_rate = mark_delete_rate(stored.if_contains("persistence"));
   if (const auto* delayed = member(stored, "delayed_delivery_policies")) {
     policies.delayed_delivery = flag(*delayed, "active");
     policies.max_delivery_delay_ms = number(*delayed, "maxDeliveryDelayInMillis");
@@ -205,7 +215,7 @@ Task<Result<std::optional<NamespacePolicies>>> Namespaces::policies(std::string 
     if (name && name->exists_by_itself()) defaults.emplace();
     co_return defaults;
   }
-  auto policies = parse_namespace_policies((*found)->value);
+  auto policies = parse_namespace_policies((*found)->value, config_.cluster_name);
   if (!policies) co_return policies.status().with_context("namespace " + name_space);
   co_return std::optional<NamespacePolicies>(std::move(*policies));
 }

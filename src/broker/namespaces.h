@@ -52,6 +52,17 @@ struct NamespacePolicies {
   std::optional<std::int64_t> max_topics_per_namespace;
   std::optional<std::int64_t> max_unacked_per_consumer;
   std::optional<std::int64_t> max_unacked_per_subscription;
+  std::optional<Rate> publish_rate;
+  std::optional<Rate> dispatch_rate;
+  std::optional<Rate> subscription_dispatch_rate;
+  std::vector<std::pair<std::string, Rate>> dispatch_rates;  // of single subscriptions
+  struct SubscribeRate {
+    std::int64_t most = 0;
+    std::int64_t period_seconds = 30;
+  };
+  std::optional<SubscribeRate> subscribe_rate;
+  std::optional<std::int64_t> max_message_size;
+  std::optional<double> max_mark_delete_rate;  // a second; 0: as the broker is configured
   std::optional<bool> delayed_delivery;
   std::optional<std::int64_t> max_delivery_delay_ms;    // 0: no limit
   std::vector<std::string> subscription_types_enabled;  // empty: all
@@ -96,7 +107,9 @@ class Namespaces {
 // The stored policies of a new namespace, as JSON text: defaults, `bundles` equal bundles,
 // `cluster` as the only replication cluster.
 std::string new_namespace_policies(const std::string& cluster, std::int64_t bundles);
-// Reads stored policies. Corruption if it is no JSON object.
-Result<NamespacePolicies> parse_namespace_policies(const std::string& text);
+// Reads stored policies; those that are kept by cluster for `cluster`. Corruption if it is no JSON
+// object.
+Result<NamespacePolicies> parse_namespace_policies(const std::string& text,
+                                                   const std::string& cluster = "standalone");
 
 }  // namespace geminga

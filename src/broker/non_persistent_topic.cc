@@ -26,13 +26,22 @@ NonPersistentTopic::~NonPersistentTopic() = default;
 
 void NonPersistentTopic::apply(const TopicSettings& settings) {
   producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
-  max_consumers_ = settings.max_consumers;
+  settings_ = settings;
+  subscribe_rate_.set(settings.subscribe_rate, settings.subscribe_period_seconds);
+  if (settings.publish_rate.limited() && pacer_ == nullptr) {
+    pacer_ = std::make_unique<PublishPacer>(
+        shard_, [this](std::vector<PublishItem>& items) { publish_now(items); });
+  }
+  if (pacer_ != nullptr) pacer_->limit(settings.publish_rate);
 }
 
 Task<Result<ProducerGrant>> NonPersistentTopic::add_producer(ProducerRequest request) {
   auto self = shared_from_this();
   const auto inside = gate_.hold();
   if (!inside || closing_) co_return not_available();
+  if (settings_.encryption_required && !request.encrypted) {
+    co_return Status::Metadata(fmt::format("Encryption is required in {}", name_.full()));
+  }
   auto producer = std::make_shared<Producer>(std::move(request));
   Result<ProducerGrant> grant = co_await producers_.add(producer);
   if (grant && closing_) {
@@ -50,6 +59,11 @@ Task<void> NonPersistentTopic::remove_producer(std::shared_ptr<Producer> produce
 }
 
 void NonPersistentTopic::publish(std::vector<PublishItem>& items) {
+  if (pacer_ != nullptr && !pacer_->idle() && !closing_) return pacer_->offer(items);
+  publish_now(items);
+}
+
+void NonPersistentTopic::publish_now(std::vector<PublishItem>& items) {
   const std::int64_t now = monotonic_ns();
   for (PublishItem& item : items) {
     Producer& producer = *item.producer;
@@ -60,6 +74,10 @@ void NonPersistentTopic::publish(std::vector<PublishItem>& items) {
       }
       outbox.forget_publishes(1);
       continue;
+    }
+    if (settings_.max_message_size > 0 && item.refused.is_ok() &&
+        static_cast<std::int64_t>(item.entry.size()) > settings_.max_message_size) {
+      item.refused = Status::NotAllowed("Exceed maximum message size");
     }
     if (!item.refused.is_ok()) {
       outbox.send_error(producer.id(), item.sequence_id, item.refused);
@@ -103,9 +121,7 @@ Task<Result<Topic::Subscribed>> NonPersistentTopic::subscribe(SubscribeRequest r
   auto self = shared_from_this();
   const auto inside = gate_.hold();
   if (!inside || closing_) co_return not_available();
-  if (max_consumers_ > 0 && consumer_count() >= static_cast<std::size_t>(max_consumers_)) {
-    co_return Status::ConsumerBusy("Topic reached max consumers limit");
-  }
+  GM_CO_RETURN_IF_ERROR(room_for_consumer(request));
   Subscribed subscribed;
   subscribed.subscription = find_or_create(request.subscription);
   GM_CO_ASSIGN_OR_RETURN(subscribed.consumer,
@@ -115,6 +131,32 @@ Task<Result<Topic::Subscribed>> NonPersistentTopic::subscribe(SubscribeRequest r
     co_return not_available();
   }
   co_return subscribed;
+}
+
+Status NonPersistentTopic::room_for_consumer(const SubscribeRequest& request) {
+  if (!settings_.types_allowed[static_cast<std::size_t>(request.type)]) {
+    return Status::NotAllowed(fmt::format("Topic[{}] doesn't support {} sub type!", name_.full(),
+                                          to_string(request.type)));
+  }
+  if (settings_.max_consumers > 0 &&
+      consumer_count() >= static_cast<std::size_t>(settings_.max_consumers)) {
+    return Status::ConsumerBusy("Topic reached max consumers limit");
+  }
+  const auto subscription = subscriptions_.find(request.subscription);
+  const bool is_new = subscription == subscriptions_.end();
+  if (is_new && settings_.max_subscriptions > 0 &&
+      subscriptions_.size() >= static_cast<std::size_t>(settings_.max_subscriptions)) {
+    return Status::NotAllowed(
+        fmt::format("Exceed the maximum number of subscriptions of the topic: {}", name_.full()));
+  }
+  const std::int64_t most = settings_.max_consumers_per_subscription;
+  if (!is_new && most > 0 &&
+      subscription->second->consumer_count() >= static_cast<std::size_t>(most)) {
+    return Status::ConsumerBusy("Subscription reached max consumers limit");
+  }
+  if (!subscribe_rate_.admit(consumer_identity(request), monotonic_ns()))
+    return Status::NotAllowed("Subscribe limited by subscribe rate limit per consumer.");
+  return Status::ok();
 }
 
 Task<Status> NonPersistentTopic::create_subscription(std::string name, Position,
@@ -163,6 +205,7 @@ Task<Result<Position>> NonPersistentTopic::terminate() {
 
 Task<void> NonPersistentTopic::disconnect_all(bool deleting) {
   closing_ = true;
+  if (pacer_ != nullptr) pacer_->drop();
   producers_.close_all();
   const auto subscriptions = subscriptions_;
   for (const auto& [name, subscription] : subscriptions) co_await subscription->close(deleting);
@@ -209,6 +252,7 @@ TopicStats NonPersistentTopic::stats() const {
   TopicStats stats;
   static_cast<TopicNumbers&>(stats) = numbers(now);
   stats.topic_epoch = producers_.epoch();
+  if (pacer_ != nullptr) stats.publish_rate_limited = pacer_->times_limited();
   for (const auto& [name, producer] : producers_.all())
     stats.publishers.push_back(producer->stats(now));
   for (const auto& [name, subscription] : subscriptions_)

@@ -8,7 +8,10 @@
 #include <string>
 
 #include "broker/producer_registry.h"
+#include "broker/publish_pacer.h"
+#include "broker/subscribe_limiter.h"
 #include "broker/topic.h"
+#include "broker/topic_settings.h"
 #include "broker/windowed_rate.h"
 #include "runtime/gate.h"
 
@@ -56,6 +59,9 @@ class NonPersistentTopic final : public Topic,
   std::shared_ptr<NonPersistentSubscription> find_or_create(const std::string& name);
   Task<void> disconnect_all(bool deleting);
   TopicNumbers numbers(std::int64_t now_ns) const;
+  // What the publish rate lets pass.
+  void publish_now(std::vector<PublishItem>& items);
+  Status room_for_consumer(const SubscribeRequest& request);
 
   Shard& shard_;
   const TopicName name_;
@@ -65,7 +71,9 @@ class NonPersistentTopic final : public Topic,
   std::map<std::string, std::shared_ptr<NonPersistentSubscription>> subscriptions_;
   bool closing_ = false;
 
-  std::int64_t max_consumers_ = 0;  // 0: no limit
+  TopicSettings settings_;
+  std::unique_ptr<PublishPacer> pacer_;  // nullptr: there was no publish rate yet
+  SubscribeLimiter subscribe_rate_;
 
   std::int64_t messages_in_ = 0;
   std::int64_t bytes_in_ = 0;

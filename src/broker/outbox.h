@@ -72,6 +72,9 @@ class Outbox {
   // `count` SENDs of this connection will get neither receipt nor error (their producer is gone):
   // they leave the connection's window of publishes in flight.
   virtual void forget_publishes(std::uint32_t count) { (void)count; }
+  // They wait for their topic's publish rate: they leave the window until they are resumed.
+  virtual void set_publishes_aside(std::uint32_t count) { (void)count; }
+  virtual void resume_publishes(std::uint32_t count) { (void)count; }
   // Any frame made with wire/command.h.
   virtual void send_frame(Buffer frame) = 0;
 

@@ -63,9 +63,19 @@ std::size_t PersistentSubscription::consumer_count() const {
 
 std::shared_ptr<Dispatcher> PersistentSubscription::make_dispatcher(
     const SubscribeRequest& request) {
-  const DispatcherEnv env{
-      topic_,    ledger_, *cursor_, topic_.shard(),       gate_,           config_, redeliveries(),
-      counters_, name_,   durable_, transactions_.acks(), compacted_.get()};
+  const DispatcherEnv env{topic_,
+                          ledger_,
+                          *cursor_,
+                          topic_.shard(),
+                          gate_,
+                          config_,
+                          redeliveries(),
+                          counters_,
+                          name_,
+                          durable_,
+                          transactions_.acks(),
+                          compacted_.get(),
+                          &rate_};
   switch (request.type) {
     case SubscriptionType::Exclusive: return std::make_shared<DispatcherExclusive>(env);
     case SubscriptionType::Failover: return std::make_shared<DispatcherFailover>(env);
@@ -325,6 +335,11 @@ Task<Status> PersistentSubscription::expire(std::int64_t older_than_seconds) {
   counters_.last_expire_ms = now_ms();
   watch_later();  // the rate ends, too
   co_return co_await cursor_->flush();
+}
+
+void PersistentSubscription::limit_dispatch(const Rate& rate) {
+  rate_.set(rate, monotonic_ns());
+  if (dispatcher_) dispatcher_->rates_changed();
 }
 
 void PersistentSubscription::limit_unacked(std::int64_t per_consumer,

@@ -79,6 +79,7 @@ class PersistentSubscription final : public Subscription,
   Task<Status> skip(std::int64_t messages) override;
   Task<Status> expire(std::int64_t older_than_seconds) override;
   void limit_unacked(std::int64_t per_consumer, std::int64_t per_subscription) override;
+  void limit_dispatch(const Rate& rate) override;
   void set_replicated(bool on) override;
   void entries_available() override;
 
@@ -124,6 +125,7 @@ class PersistentSubscription final : public Subscription,
   AsyncMutex reset_mutex_;
   Gate gate_;
   SubscriptionCounters counters_;
+  RateLimiter rate_;
   SubscriptionTransactions transactions_;
   std::optional<asio::steady_timer> watch_timer_;
   bool watching_ = false;

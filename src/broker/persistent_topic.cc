@@ -55,6 +55,7 @@ Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(PersistentT
   topic->ledger_ = std::move(*ledger);
   topic->settings_ = settings;
   topic->producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
+  topic->apply_rates();
   Status ready = co_await topic->adopt_cursors();
   // It asks the subscriptions what is still needed.
   if (ready) ready = co_await topic->load_delayed_index();
@@ -133,6 +134,7 @@ void PersistentTopic::apply(const TopicSettings& settings) {
     subscription->limit_unacked(settings.max_unacked_per_consumer,
                                 settings.max_unacked_per_subscription);
   }
+  apply_rates();
   if (!settings.delayed_delivery && delayed_ != nullptr) delayed_->clear();
   hold_log_for_compaction();
   if (settings.deduplication == (deduplication_ != nullptr)) return;
@@ -230,6 +232,11 @@ Task<void> PersistentTopic::remove_producer(std::shared_ptr<Producer> producer) 
 // --- publishing ---
 
 void PersistentTopic::publish(std::vector<PublishItem>& items) {
+  if (pacer_ != nullptr && !pacer_->idle() && !closing()) return pacer_->offer(items);
+  publish_now(items);
+}
+
+void PersistentTopic::publish_now(std::vector<PublishItem>& items) {
   const std::int64_t now = monotonic_ns();
   for (PublishItem& item : items) {
     Producer& producer = *item.producer;
@@ -241,6 +248,7 @@ void PersistentTopic::publish(std::vector<PublishItem>& items) {
       continue;
     }
     if (settings_.encryption_required && item.refused.is_ok()) refuse_unencrypted(item);
+    if (settings_.max_message_size > 0) refuse_too_large(item);
     if (item.txn && item.refused.is_ok()) item.refused = check_transaction(item);
     if (item.deliver_at_time != 0 && settings_.max_delivery_delay_ms > 0) refuse_too_late(item);
     producer.publish_started();
@@ -412,6 +420,7 @@ std::shared_ptr<Subscription> PersistentTopic::make_subscription(
   auto made = make_persistent_subscription({*this, *ledger_, std::move(cursor), name, durable,
                                             env_.config, subscription_transactions(name, durable)});
   made->limit_unacked(settings_.max_unacked_per_consumer, settings_.max_unacked_per_subscription);
+  made->limit_dispatch(dispatch_rate_of(name));
   return made;
 }
 
@@ -435,6 +444,10 @@ Task<Result<Topic::Subscribed>> PersistentTopic::subscribe(SubscribeRequest requ
   if (request.subscription == kCompactionCursor) {
     GM_CO_RETURN_IF_ERROR(co_await compaction_->hold_log());
     read_beside_compaction(request);
+  }
+  if (subscribe_rate_.limited() &&
+      !subscribe_rate_.admit(consumer_identity(request), monotonic_ns())) {
+    co_return Status::NotAllowed("Subscribe limited by subscribe rate limit per consumer.");
   }
   const std::int64_t rollback = request.start_message_rollback_seconds;
   const bool replicated = request.replicate_state && request.durable;
@@ -542,6 +555,11 @@ Task<Status> PersistentTopic::create_subscription(std::string name, Position sta
     co_return Status::AlreadyExists(fmt::format("Subscription {} already exists for topic", name));
   }
   GM_CO_RETURN_IF_ERROR(ready_to_serve());
+  if (settings_.max_subscriptions > 0 &&
+      subscriptions_.size() >= static_cast<std::size_t>(settings_.max_subscriptions)) {
+    co_return Status::NotAllowed(
+        fmt::format("Exceed the maximum number of subscriptions of the topic: {}", name_.full()));
+  }
   std::optional<Position> at;
   InitialPosition initial = InitialPosition::Latest;
   if (start == Position::earliest()) {
@@ -663,6 +681,7 @@ Task<void> PersistentTopic::disconnect_all(bool deleting) {
   // its client.
   closing_ = true;
   if (transaction_timer_) transaction_timer_->cancel();
+  if (pacer_ != nullptr) pacer_->drop();
   compaction_->stop();
   co_await publishes_drained();
   producers_.close_all();
@@ -730,6 +749,7 @@ TopicNumbers PersistentTopic::numbers(std::int64_t now) const {
     stats.committed_txns = transactions_->committed_total();
   }
   stats.compaction = compaction_->stats();
+  if (pacer_ != nullptr) stats.publish_rate_limited = pacer_->times_limited();
   if (oldest_backlog_ms_ != 0)
     stats.oldest_backlog_seconds =
         std::max<std::int64_t>((now_ms() - oldest_backlog_ms_) / 1000, 0);

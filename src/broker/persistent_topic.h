@@ -21,7 +21,9 @@
 
 #include "broker/deduplication.h"
 #include "broker/producer_registry.h"
+#include "broker/publish_pacer.h"
 #include "broker/ring.h"
+#include "broker/subscribe_limiter.h"
 #include "broker/subscription_transactions.h"
 #include "broker/topic.h"
 #include "broker/topic_compaction.h"
@@ -69,6 +71,8 @@ class PersistentTopic final : public Topic,
   Task<void> check_backlog() override;
   DelayedIndex* delayed_index() const override { return delayed_.get(); }
   Hold hold_if_early(std::int64_t deliver_at_time, Position position) override;
+  RateLimiter* dispatch_rate() override { return &dispatch_rate_; }
+  Rate incoming() const override;
   TopicCompaction* compaction() const override { return compaction_.get(); }
   void compact_if_due() override;
 
@@ -132,6 +136,9 @@ class PersistentTopic final : public Topic,
   void persisted(Position position, const Status& status) override;
   void run_deferred() override;
   void answer_unstored();
+  // What the publish rate lets pass.
+  void publish_now(std::vector<PublishItem>& items);
+  void refuse_too_large(PublishItem& item) const;
   static void refuse_unencrypted(PublishItem& item);
   void refuse_too_late(PublishItem& item) const;
   void deduplicate(PublishItem& item, Pending& pending);
@@ -187,7 +194,14 @@ class PersistentTopic final : public Topic,
   std::optional<asio::steady_timer> transaction_timer_;
   bool watching_transactions_ = false;
   int looks_since_asked_ = 0;
+  // The limits of settings_ that keep state.
+  void apply_rates();
+  const Rate& dispatch_rate_of(const std::string& subscription) const;
+
   ProducerRegistry producers_;
+  std::unique_ptr<PublishPacer> pacer_;  // nullptr: there was no publish rate yet
+  RateLimiter dispatch_rate_;
+  SubscribeLimiter subscribe_rate_;
   std::map<std::string, std::shared_ptr<Subscription>> subscriptions_;
   std::map<std::string, std::shared_ptr<ManagedCursor>>
       non_durable_;      // cursors of the non-durable ones

@@ -1,5 +1,6 @@
 #include "broker/policy_parts.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 
 namespace geminga {
@@ -51,6 +52,54 @@ void take_backlog_quotas(const json::value* map, NamespacePolicies& into) {
   if (quotas == nullptr) return;
   take_quota(*quotas, "destination_storage", "limitSize", into.backlog_size);
   take_quota(*quotas, "message_age", "limitTime", into.backlog_age);
+}
+
+std::optional<Rate> dispatch_rate(const json::value* value) {
+  const json::object* stored = object_at(value);
+  if (stored == nullptr) return std::nullopt;
+  Rate rate;
+  // Rates are given for a period.
+  rate.period_s = static_cast<double>(
+      std::clamp<std::int64_t>(number_at(*stored, "ratePeriodInSecond").value_or(1), 1, 86'400));
+  rate.messages =
+      static_cast<double>(number_at(*stored, "dispatchThrottlingRateInMsg").value_or(0)) /
+      rate.period_s;
+  rate.bytes = static_cast<double>(number_at(*stored, "dispatchThrottlingRateInByte").value_or(0)) /
+               rate.period_s;
+  const json::value* relative = stored->if_contains("relativeToPublishRate");
+  rate.relative_to_publish_rate =
+      relative != nullptr && relative->is_bool() && relative->get_bool();
+  return rate;
+}
+
+std::optional<Rate> publish_rate(const json::value* value) {
+  const json::object* stored = object_at(value);
+  if (stored == nullptr) return std::nullopt;
+  Rate rate;
+  rate.messages = static_cast<double>(number_at(*stored, "publishThrottlingRateInMsg").value_or(0));
+  rate.bytes = static_cast<double>(number_at(*stored, "publishThrottlingRateInByte").value_or(0));
+  return rate;
+}
+
+std::optional<NamespacePolicies::SubscribeRate> subscribe_rate(const json::value* value) {
+  const json::object* stored = object_at(value);
+  if (stored == nullptr) return std::nullopt;
+  NamespacePolicies::SubscribeRate rate;
+  rate.most = number_at(*stored, "subscribeThrottlingRatePerConsumer").value_or(0);
+  rate.period_seconds =
+      std::clamp<std::int64_t>(number_at(*stored, "ratePeriodInSecond").value_or(30), 1, 86'400);
+  return rate;
+}
+
+std::optional<double> mark_delete_rate(const json::value* value) {
+  const json::object* stored = object_at(value);
+  const json::value* rate =
+      stored != nullptr ? stored->if_contains("managedLedgerMaxMarkDeleteRate") : nullptr;
+  if (rate == nullptr || !rate->is_number()) return std::nullopt;
+  boost::system::error_code error;
+  const double number = rate->to_number<double>(error);
+  if (error || !(number >= 0)) return std::nullopt;
+  return number;
 }
 
 void take_inactive_topics(const json::value* value, NamespacePolicies& into) {

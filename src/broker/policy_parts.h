@@ -16,4 +16,14 @@ void take_backlog_quotas(const boost::json::value* map, NamespacePolicies& into)
 // {"inactiveTopicDeleteMode", "maxInactiveDurationSeconds", "deleteWhileInactive"}
 void take_inactive_topics(const boost::json::value* value, NamespacePolicies& into);
 
+// {"dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte", "relativeToPublishRate",
+// "ratePeriodInSecond"}
+std::optional<Rate> dispatch_rate(const boost::json::value* value);
+// {"publishThrottlingRateInMsg", "publishThrottlingRateInByte"}
+std::optional<Rate> publish_rate(const boost::json::value* value);
+// {"subscribeThrottlingRatePerConsumer", "ratePeriodInSecond"}
+std::optional<NamespacePolicies::SubscribeRate> subscribe_rate(const boost::json::value* value);
+// {"managedLedgerMaxMarkDeleteRate"}
+std::optional<double> mark_delete_rate(const boost::json::value* value);
+
 }  // namespace geminga

@@ -145,9 +145,13 @@ void Session::forget(const OutBatch::Forgotten& forgotten, std::int64_t now_ns) 
   producers_.erase(at);
 }
 
-void Session::publishes_done(std::uint32_t count) {
+void Session::publishes_done(std::int32_t count) {
   if (count == 0) return;
-  publishes_in_flight_ -= std::min(count, publishes_in_flight_);
+  if (count < 0) {  // they were set aside, and are in flight again
+    publishes_in_flight_ += static_cast<std::uint32_t>(-count);
+    return;
+  }
+  publishes_in_flight_ -= std::min(static_cast<std::uint32_t>(count), publishes_in_flight_);
   if (publish_window_full_) release_holds();
 }
 

@@ -171,7 +171,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   void accept(OutBatch& batch);
   void forget(const OutBatch::Forgotten& forgotten, std::int64_t now_ns);
-  void publishes_done(std::uint32_t count);
+  void publishes_done(std::int32_t count);
   void ping();
   void pong();
   void write_frame(Buffer frame);

@@ -159,7 +159,19 @@ void ShardOutbox::forget_publishes(std::uint32_t count) {
   link_->metrics.of(shard_.id()).sends_dropped.add(count);
   if (!connected()) return;
   schedule();
-  batch_->publishes_done += count;
+  batch_->publishes_done += static_cast<std::int32_t>(count);
+}
+
+void ShardOutbox::set_publishes_aside(std::uint32_t count) {
+  if (!connected()) return;
+  schedule();
+  batch_->publishes_done += static_cast<std::int32_t>(count);
+}
+
+void ShardOutbox::resume_publishes(std::uint32_t count) {
+  if (!connected()) return;
+  schedule();
+  batch_->publishes_done -= static_cast<std::int32_t>(count);
 }
 
 void ShardOutbox::send_frame(Buffer frame) {

@@ -42,6 +42,8 @@ class ShardOutbox final : public Outbox,
   void send_reached_end_of_topic(std::uint64_t consumer_id) override;
   void forget_producer(std::uint64_t producer_id) override;
   void forget_publishes(std::uint32_t count) override;
+  void set_publishes_aside(std::uint32_t count) override;
+  void resume_publishes(std::uint32_t count) override;
   void send_frame(Buffer frame) override;
 
   bool writable() const override;

@@ -19,6 +19,7 @@
 #include "base/unique_function.h"
 #include "broker/explanation.h"
 #include "broker/outbox.h"
+#include "broker/token_bucket.h"
 #include "managed_ledger/managed_cursor.h"
 #include "runtime/task.h"
 #include "wire/command.h"
@@ -216,6 +217,8 @@ class Subscription {
 
   // How many unacknowledged messages a consumer, and all consumers together, may hold (0: no
   // limit). Acts at once; where nothing is acknowledged it changes nothing.
+  // A changed limit of what it may deliver, and of what its topic may; acts at once.
+  virtual void limit_dispatch(const Rate& rate) { (void)rate; }
   virtual void limit_unacked(std::int64_t per_consumer, std::int64_t per_subscription) {
     (void)per_consumer;
     (void)per_subscription;

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "broker/outbox.h"
 #include "broker/subscription.h"
+#include "broker/token_bucket.h"
 #include "broker/topic_name.h"
 #include "managed_ledger/managed_ledger.h"
 #include "runtime/shard.h"
@@ -106,6 +107,7 @@ struct TopicNumbers {
   std::int64_t backlog_quota_bytes = -1, backlog_quota_seconds = -1;
   std::int64_t evictions_by_size = 0, evictions_by_age = 0;
   std::int64_t oldest_backlog_seconds = -1;  // as of the last check_backlog(); -1: no backlog
+  std::int64_t publish_rate_limited = 0;  // times
   std::int64_t ongoing_txns = 0, aborted_txns = 0, committed_txns = 0;
   CompactionStats compaction;
 };
@@ -149,6 +151,10 @@ class Topic {
   virtual ManagedLedger* managed_ledger() const = 0;
   // nullptr for topics that cannot be compacted.
   virtual TopicCompaction* compaction() const { return nullptr; }
+  // What all subscriptions together may deliver; nullptr: as much as they can.
+  virtual RateLimiter* dispatch_rate() { return nullptr; }
+  // What is published now.
+  virtual Rate incoming() const { return {}; }
   // Asked every brokerServiceCompactionMonitorIntervalInSeconds.
   virtual void compact_if_due() {}
 

@@ -41,6 +41,23 @@ void overlay(NamespacePolicies& policies, const json::object& own) {
   take_backlog_quotas(own.if_contains("backLogQuotaMap"), policies);
   take_backlog_quotas(own.if_contains("backlogQuotaMap"), policies);
   take_inactive_topics(own.if_contains("inactiveTopicPolicies"), policies);
+  if (const auto rate = publish_rate(own.if_contains("publishRate"))) policies.publish_rate = rate;
+  if (const auto rate = dispatch_rate(own.if_contains("dispatchRate")))
+    policies.dispatch_rate = rate;
+  if (const auto rate = dispatch_rate(own.if_contains("subscriptionDispatchRate")))
+    policies.subscription_dispatch_rate = rate;
+  constexpr std::string_view kOfSubscription = "subscriptionDispatchRate/";
+  for (const auto& entry : own) {
+    const std::string_view key = entry.key();
+    if (!key.starts_with(kOfSubscription)) continue;
+    if (const auto rate = dispatch_rate(&entry.value()))
+      policies.dispatch_rates.emplace_back(key.substr(kOfSubscription.size()), *rate);
+  }
+  if (const auto rate = subscribe_rate(own.if_contains("subscribeRate")))
+    policies.subscribe_rate = rate;
+  if (const auto rate = mark_delete_rate(own.if_contains("persistence")))
+    policies.max_mark_delete_rate = rate;
+  take(own, "maxMessageSize", policies.max_message_size);
   take(own, "compactionThreshold", policies.compaction_threshold);
   take(own, "maxProducers", policies.max_producers_per_topic);
   take(own, "maxConsumers", policies.max_consumers_per_topic);

@@ -5,7 +5,11 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "broker/token_bucket.h"
 #include "managed_ledger/managed_ledger.h"
 
 namespace geminga {
@@ -43,6 +47,13 @@ struct TopicSettings {
   bool delete_while_inactive = true;
   bool inactive_if_caught_up = false;  // with subscriptions that have nothing left
   std::int64_t inactive_seconds = 60;
+  Rate publish_rate;
+  Rate dispatch_rate;                                        // of all subscriptions together
+  Rate subscription_dispatch_rate;                           // of each one
+  std::vector<std::pair<std::string, Rate>> dispatch_rates;  // of some, by their names
+  std::int64_t subscribe_rate = 0;  // of a consumer in a period; 0: no limit
+  std::int64_t subscribe_period_seconds = 30;
+  std::int64_t max_message_size = 0;       // bytes; 0: only the broker's limit
   bool delayed_delivery = true;            // off: messages are delivered at once
   std::int64_t max_delivery_delay_ms = 0;  // 0: no limit
 };

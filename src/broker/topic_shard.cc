@@ -251,8 +251,9 @@ Task<void> TopicShard::look_after_topics() {
         due(backlogs_checked_ms_, now, config.backlog_quota_check_interval_in_seconds * 1000)) {
       co_await check_backlogs();
     }
+    const auto live = broker_.live_config().now();
     if (due(inactive_checked_ms_, now,
-            config.broker_delete_inactive_topics_frequency_seconds * 1000)) {
+            live->broker_delete_inactive_topics_frequency_seconds * 1000)) {
       co_await delete_inactive(now);
     }
     if (due(subscriptions_expired_ms_, now,
@@ -378,6 +379,10 @@ void TopicShard::topic_policies_changed(const std::string& path) {
   for (const auto& topic : all()) {
     if (topic_policies_key(topic->name()) == path) refresh(topic);
   }
+}
+
+void TopicShard::refresh_all() {
+  for (const auto& topic : all()) refresh(topic);
 }
 
 void TopicShard::refresh(std::shared_ptr<Topic> topic) {

@@ -44,6 +44,9 @@ class TopicShard {
   // that nobody uses and subscriptions that nobody used for long are deleted.
   Task<void> delete_inactive(std::int64_t now);
   Task<void> expire_subscriptions(std::int64_t now);
+  Task<void> check_backlogs();
+  // Every topic takes its settings anew.
+  void refresh_all();
   // Unloads all; nothing is loaded any more.
   Task<Status> close();
 
@@ -62,7 +65,6 @@ class TopicShard {
   void unload_failed(const TopicName& name);
   Task<void> look_after_topics();
   Task<void> expire_messages();
-  Task<void> check_backlogs();
   Task<void> look_after_compaction();
   void policies_changed(const std::string& path);
   void topic_policies_changed(const std::string& path);

@@ -235,7 +235,7 @@ json::object document(const TopicStats& stats, const TopicContext& context, cons
   out["backlogQuotaLimitTime"] = context.persistent ? context.backlog_quota_time : 0;
   out["oldestBacklogMessageAgeSeconds"] =
       context.persistent && form == Form::Single ? stats.oldest_backlog_seconds : 0;
-  out["publishRateLimitedTimes"] = 0;
+  out["publishRateLimitedTimes"] = stats.publish_rate_limited;
   out["earliestMsgPublishTimeInBacklogs"] = earliest;
   for (const char* counter : {"offloadedStorageSize", "lastOffloadLedgerId",
                               "lastOffloadSuccessTimeStamp", "lastOffloadFailureTimeStamp"}) {
@@ -358,6 +358,7 @@ TopicStats sum_of_partitions(const std::vector<TopicStats>& partitions) {
     sum.storage_size += part.storage_size;
     sum.delayed_index_bytes += part.delayed_index_bytes;
     sum.backlog_size += part.backlog_size;
+    sum.publish_rate_limited += part.publish_rate_limited;
     for (std::size_t i = 0; i < part.publishers.size(); ++i) {
       if (i == sum.publishers.size()) {
         sum.publishers.push_back(part.publishers[i]);

@@ -45,8 +45,8 @@ class SubscriptionTransactions {
 
   const TransactionAcks& acks() const { return acks_; }
   bool ready() const { return log_ != nullptr && failure_.is_ok(); }
-  const InternalLog* log() const { return log_.get(); }  // nullptr: there is none
-  const std::string& log_name() const { return env_.log_name; }
+  // The log of pending acknowledgements; nullptr: none was needed.
+  const ManagedLedger* ledger() const { return log_ != nullptr ? &log_->ledger() : nullptr; }
   std::int64_t recover_start_ms() const { return recover_start_ms_; }
   std::int64_t recover_end_ms() const { return recover_end_ms_; }
 

@@ -61,7 +61,10 @@ bool TopicsPattern::matches(std::string_view topic) const {
   const Result<TopicName> name = TopicName::parse(topic);
   if (!name) return false;
   const std::string base = name->base_full();
-  const std::string_view compared = std::string_view(base).substr(base.find("://") + 3);
+  return matches_text(std::string_view(base).substr(base.find("://") + 3));
+}
+
+bool TopicsPattern::matches_text(std::string_view compared) const {
   if (compiled_->linear != nullptr) {
     return RE2::FullMatch(re2::StringPiece(compared.data(), compared.size()), *compiled_->linear);
   }

@@ -21,6 +21,8 @@ class TopicsPattern {
   static std::size_t length(std::string_view text);
 
   bool matches(std::string_view topic) const;
+  // Any text, as it is (the names of brokers in isolation policies).
+  bool matches_text(std::string_view text) const;
 
  private:
   struct Compiled;

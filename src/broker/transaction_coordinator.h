@@ -84,6 +84,7 @@ class TransactionCoordinator final : public std::enable_shared_from_this<Transac
   static constexpr std::size_t kMostParticipants = 100'000;  // of one transaction
 
   static std::string log_name(std::uint64_t id);
+  const ManagedLedger& ledger() const { return log_->ledger(); }
 
   // Replays the log; transactions that were ending go on doing so.
   static Task<Result<std::shared_ptr<TransactionCoordinator>>> open(TransactionCoordinatorEnv env,

@@ -237,11 +237,10 @@ Transactions::stats_of_open() {
   co_return all;
 }
 
-Task<Status> Transactions::visit_log(std::uint64_t coordinator,
-                                     std::function<void(const InternalLog&)> visit) {
-  auto use = [visit =
-                  std::move(visit)](std::shared_ptr<TransactionCoordinator> tc) -> Task<Status> {
-    visit(tc->log());
+Task<Status> Transactions::look_at_log(std::uint64_t coordinator,
+                                       std::function<void(const ManagedLedger&)> look) {
+  auto use = [look = std::move(look)](std::shared_ptr<TransactionCoordinator> tc) -> Task<Status> {
+    look(tc->ledger());
     co_return Status::ok();
   };
   co_return co_await with(coordinator, std::move(use));

@@ -52,8 +52,9 @@ class Transactions final : private TransactionParticipants {
   Task<Result<TransactionCoordinator::Stats>> stats(std::uint64_t coordinator);
   // Of those that are open now; opens none.
   Task<std::vector<std::pair<std::uint64_t, TransactionCoordinator::Stats>>> stats_of_open();
-  // Shows the coordinator's log, on its shard.
-  Task<Status> visit_log(std::uint64_t coordinator, std::function<void(const InternalLog&)> visit);
+  // Shows the coordinator's log to `look`, on its shard.
+  Task<Status> look_at_log(std::uint64_t coordinator,
+                           std::function<void(const ManagedLedger&)> look);
   Task<Result<std::vector<TransactionCoordinator::Info>>> slow(std::uint64_t coordinator,
                                                                std::int64_t open_ms);
 

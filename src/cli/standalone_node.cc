@@ -191,6 +191,7 @@ std::optional<StartFailure> StandaloneNode::open_servers() {
 
   router_ = std::make_unique<HttpRouter>();
   admin_ = std::make_unique<Admin>(Admin{*broker_});
+  admin_->metadata_url = "rocksdb://" + options_.data_dir + "/metadata";
   add_admin_routes(*router_, *admin_);
   http_ = std::make_unique<HttpServer>(runtime_, *router_);
   admin_->http = http_.get();

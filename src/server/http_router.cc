@@ -1,5 +1,6 @@
 #include "server/http_router.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -48,6 +49,36 @@ void bind(const Route& route, HttpRequest& request) {
       request.params.emplace_back(part.substr(1, part.size() - 5), std::move(joined));
     }
   }
+}
+
+HttpResponse methods_of(const std::vector<HttpMethod>& allowed) {
+  HttpResponse response;
+  response.status = 200;
+  response.content_type = "text/plain";
+  const auto has = [&](HttpMethod method) {
+    return std::find(allowed.begin(), allowed.end(), method) != allowed.end();
+  };
+  if (has(HttpMethod::Get)) response.body = "HEAD, ";
+  for (const HttpMethod method :
+       {HttpMethod::Get, HttpMethod::Post, HttpMethod::Put, HttpMethod::Delete}) {
+    if (has(method)) response.body.append(to_string(method)).append(", ");
+  }
+  response.body += "OPTIONS";
+  response.headers.emplace_back("Allow", response.body);
+  return response;
+}
+
+// A reader that takes anything but JSON is told so rather than given JSON.
+bool is_unacceptable(const HttpRequest& request, const HttpResponse& response) {
+  const std::string_view accept = request.header("accept");
+  if (request.method != HttpMethod::Get || accept.empty() ||
+      response.content_type != "application/json") {
+    return false;
+  }
+  for (const std::string_view type : {"json", "application/*", "*/*"}) {
+    if (accept.find(type) != std::string_view::npos) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -140,6 +171,7 @@ Task<HttpResponse> HttpRouter::dispatch(HttpRequest& request) const {
        match);
   if (match.route == nullptr) {
     if (match.allowed.empty()) co_return server_page(request, 404);
+    if (request.method == HttpMethod::Options) co_return methods_of(match.allowed);
     HttpResponse response = server_page(request, 405);
     std::string allow = "OPTIONS";
     for (const HttpMethod method : match.allowed) {
@@ -152,6 +184,7 @@ Task<HttpResponse> HttpRouter::dispatch(HttpRequest& request) const {
   }
   bind(*match.route, request);
   Result<HttpResponse> result = co_await match.route->handler(request);
+  if (result && is_unacceptable(request, *result)) co_return server_page(request, 406);
   if (result) co_return std::move(*result);
   co_return reason(result.status());
 }

@@ -56,18 +56,33 @@ void add_admin_routes(HttpRouter& router, Admin& admin) {
   add_schema_routes(router, admin);
   add_transaction_routes(router, admin);
   add_metrics_routes(router, admin);
+  add_bundle_routes(router, admin);
+  add_isolation_policy_routes(router, admin);
+  add_resource_group_routes(router, admin);
+  add_resource_quota_routes(router, admin);
+  add_bookie_routes(router, admin);
+  add_broker_stats_routes(router, admin);
+  add_broker_load_routes(router, admin);
+  add_configuration_routes(router, admin);
+  add_topic_record_routes(router, admin);
   add_missing_routes(router);  // the last: it fills the gaps
 }
 
 void add_routes(HttpRouter& router, Admin& admin, std::span<const AdminRoute> routes) {
   constexpr std::string_view kDomain = ":domain";
   constexpr std::string_view kTopic = "/admin/v2/:domain/{tenant}/{namespace}/{topic}";
+  constexpr std::string_view kNamespace = "/admin/v2/namespaces/{tenant}/{namespace}/";
   constexpr char kOldTopic[] = "/{tenant}/{cluster}/{namespace}/{topic}";
   for (const AdminRoute& route : routes) {
     const std::string pattern = route.pattern;
     const std::size_t at = pattern.find(kDomain);
     if (at == std::string::npos) {
       add_one(router, admin, route, pattern);
+      if (pattern.starts_with(kNamespace)) {
+        add_one(router, admin, route,
+                "/admin/namespaces/{tenant}/{cluster}/{namespace}/" +
+                    pattern.substr(kNamespace.size()));
+      }
       continue;
     }
     for (const std::string domain : {"persistent", "non-persistent"}) {
@@ -117,7 +132,8 @@ std::string local_namespace(const HttpRequest& request) {
 
 Result<NamespaceName> namespace_of(const HttpRequest& request) {
   auto name = NamespaceName::of(request.param("tenant"), local_namespace(request));
-  if (!name) return Status::PreconditionFailed("Namespace name is not valid");
+  if (!name || request.param("namespace").find('/') != std::string::npos)
+    return Status::PreconditionFailed("Namespace name is not valid");
   return name;
 }
 
@@ -221,8 +237,8 @@ Answer with_topic(Admin& admin, TopicName name, TopicWork work) {
   auto on_its_shard = [&broker, name, work = std::move(work)]() -> Answer {
     Broker::TopicOptions options;
     auto topic = co_await broker.topic(name, options);
-    if (topic.is(ErrorCode::TopicNotFound) || topic.is(ErrorCode::NotFound))
-      co_return topic_not_found(name);
+    // Why is asked below, on the connection's shard.
+    if (topic.is(ErrorCode::NotFound)) co_return Status::TopicNotFound(name.full());
     if (!topic) co_return topic.status();
     co_return co_await work(*topic);
   };

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "broker/broker.h"
 #include "broker/topic.h"
@@ -24,15 +25,22 @@ namespace geminga {
 class HttpServer;
 class MetricsRegistry;
 
+// The version of Pulsar whose API this is: what tools that ask want to know.
+inline constexpr std::string_view kApiVersion = "4.0.7";
+
 // What handlers work on; outlives the router.
 struct Admin {
   Broker& broker;
   // What /metrics shows beside the broker's topics; may be null.
   const MetricsRegistry* metrics = nullptr;
   const HttpServer* http = nullptr;
+  std::int64_t started_ms = now_ms();
+  std::string metadata_url = "memory:local";  // where the metadata store is, for who asks
 
   MetadataStore& metadata() const { return broker.metadata(); }
   const BrokerConfig& config() const { return broker.config(); }
+  // With what operators have changed since the start.
+  std::shared_ptr<const BrokerConfig> live() const { return broker.live_config().now(); }
   std::string cluster() const;
   std::string broker_id() const;  // "localhost:8080"
 };
@@ -45,7 +53,7 @@ using AdminHandler = Answer (*)(Admin& admin, HttpRequest& request);
 struct AdminRoute {
   HttpMethod method;
   // ":domain" as a segment stands for "persistent" and "non-persistent": two routes. What is below
-  // a topic has two more, without "v2" and with a cluster, for names of the old form.
+  // a topic or a namespace has a twin without "v2" and with a cluster, for names of the old form.
   const char* pattern;
   const char* summary;
   AdminHandler handler;
@@ -68,6 +76,15 @@ void add_subscription_routes(HttpRouter& router, Admin& admin);
 void add_message_routes(HttpRouter& router, Admin& admin);
 void add_schema_routes(HttpRouter& router, Admin& admin);
 void add_transaction_routes(HttpRouter& router, Admin& admin);
+void add_bundle_routes(HttpRouter& router, Admin& admin);
+void add_isolation_policy_routes(HttpRouter& router, Admin& admin);
+void add_resource_group_routes(HttpRouter& router, Admin& admin);
+void add_resource_quota_routes(HttpRouter& router, Admin& admin);
+void add_bookie_routes(HttpRouter& router, Admin& admin);
+void add_broker_stats_routes(HttpRouter& router, Admin& admin);
+void add_broker_load_routes(HttpRouter& router, Admin& admin);
+void add_configuration_routes(HttpRouter& router, Admin& admin);
+void add_topic_record_routes(HttpRouter& router, Admin& admin);
 void add_missing_routes(HttpRouter& router);
 
 // --- reading requests

@@ -1,15 +1,15 @@
-// The broker itself: who it is, whether it works, how it is configured.
+// The broker itself: who it is, whether it works, what it serves.
 #include <boost/json/object.hpp>
+#include <map>
+#include <set>
 
-#include "base/config.h"
 #include "server/admin/admin.h"
+#include "server/admin/bundles.h"
+#include "server/admin/documents.h"
 
 namespace geminga {
 
 namespace {
-
-// The version of Pulsar whose API this is: what tools that ask want to know.
-constexpr std::string_view kApiVersion = "4.0.7";
 
 Answer list(Admin& admin, HttpRequest&) { co_return text_list({admin.broker_id()}); }
 
@@ -36,20 +36,45 @@ Answer health(Admin& admin, HttpRequest&) {
 
 Answer ready(Admin&, HttpRequest&) { co_return json_text("ok"); }
 
-Answer runtime_configuration(Admin& admin, HttpRequest&) {
+// Owns all that is loaded: a broker that stands alone.
+Answer owned_namespaces(Admin& admin, HttpRequest& request) {
+  if (request.param("broker") != admin.broker_id()) {
+    co_return Status::NotFound("Broker id '" + request.param("broker") +
+                               "' not found in available brokers.");
+  }
+  const std::vector<TopicName> topics = co_await admin.broker.loaded_topics();
+  std::set<std::string> bundles;
+  std::map<std::string, boost::json::object> policies;  // by namespace
+  for (const TopicName& topic : topics) {
+    const std::string ns(topic.ns());
+    if (!policies.contains(ns)) {
+      auto read = co_await read_document(admin.metadata(), policies_path(topic.namespace_name()));
+      if (!read) co_return read.status();
+      policies[ns] = read->has_value() ? std::move(**read) : boost::json::object();
+    }
+    bundles.insert(ns + '/' + bundle_of(policies[ns], topic.bundle_hash()));
+  }
   boost::json::object out;
-  for (const auto& [key, value] : config_values(admin.config())) out[key] = value;
+  for (const std::string& bundle : bundles) {
+    out[bundle] = boost::json::object{
+        {"broker_assignment", "shared"}, {"is_controlled", false}, {"is_active", true}};
+  }
   co_return json_answer(out);
 }
 
-// No setting can be changed while the broker runs.
-Answer dynamic_names(Admin&, HttpRequest&) { co_return json_text("[]"); }
-Answer dynamic_values(Admin&, HttpRequest&) { co_return json_text("{}"); }
-Answer set_dynamic(Admin&, HttpRequest&) {
-  co_return Status::PreconditionFailed("Can't update non-dynamic configuration");
+Answer internal_configuration(Admin& admin, HttpRequest&) {
+  boost::json::object out;
+  for (const char* key : {"zookeeperServers", "configurationStoreServers", "metadataStoreUrl",
+                          "configurationMetadataStoreUrl"}) {
+    out[key] = admin.metadata_url;
+  }
+  out["ledgersRootPath"] = "/ledgers";
+  co_return json_answer(out);
 }
-Answer remove_dynamic(Admin&, HttpRequest&) {
-  co_return Status::PreconditionFailed("Can't delete non-dynamic configuration");
+
+Answer check_backlogs(Admin& admin, HttpRequest&) {
+  co_await admin.broker.check_backlogs();
+  co_return no_content();
 }
 
 constexpr AdminRoute kRoutes[] = {
@@ -59,16 +84,12 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Get, "/admin/v2/brokers/version", "The version of the API", version},
     {HttpMethod::Get, "/admin/v2/brokers/health", "Whether the broker works", health},
     {HttpMethod::Get, "/admin/v2/brokers/ready", "Whether the broker has started", ready},
-    {HttpMethod::Get, "/admin/v2/brokers/configuration/runtime", "Every setting with its value",
-     runtime_configuration},
-    {HttpMethod::Get, "/admin/v2/brokers/configuration", "Settings that can be changed at run time",
-     dynamic_names},
-    {HttpMethod::Get, "/admin/v2/brokers/configuration/values",
-     "Settings that were changed at run time", dynamic_values},
-    {HttpMethod::Post, "/admin/v2/brokers/configuration/{name}/{value}", "Change a setting",
-     set_dynamic},
-    {HttpMethod::Delete, "/admin/v2/brokers/configuration/{name}", "Take back a changed setting",
-     remove_dynamic},
+    {HttpMethod::Get, "/admin/v2/brokers/backlog-quota-check", "Let quotas of the backlog act now",
+     check_backlogs},
+    {HttpMethod::Get, "/admin/v2/brokers/internal-configuration", "Where metadata are kept",
+     internal_configuration},
+    {HttpMethod::Get, "/admin/v2/brokers/{cluster}/{broker}/ownedNamespaces",
+     "Bundles that a broker serves", owned_namespaces},
 };
 
 }  // namespace

@@ -83,14 +83,15 @@ std::string why_no_bundle(const json::object& policies, std::string_view ns,
                           std::string_view range) {
   const auto wanted = parse_bundle(range);
   if (!wanted) return fmt::format("Invalid bundle range {}", range);
+  const std::string shown = show(wanted->first, wanted->second);
   const auto bounds = boundaries_of(policies);
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     if (bounds[i] != wanted->first) continue;
     if (bounds[i + 1] == wanted->second) return {};
     return fmt::format("Invalid upper boundary for bundle {}/{}. Expected upper boundary of {}/{}",
-                       ns, range, ns, show(bounds[i], bounds[i + 1]));
+                       ns, shown, ns, show(bounds[i], bounds[i + 1]));
   }
-  return fmt::format("Cannot find bundle {}/{} in the bundles list", ns, range);
+  return fmt::format("Cannot find bundle {}/{} in the bundles list", ns, shown);
 }
 
 }  // namespace geminga

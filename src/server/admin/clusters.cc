@@ -160,6 +160,54 @@ Answer set_peers(Admin& admin, HttpRequest& request) {
   co_return no_content();
 }
 
+// --- migration: where clients of a cluster are to go ---
+
+std::string migration_path(const std::string& cluster) {
+  return cluster_path(cluster) + "/policies";
+}
+
+Answer get_migration(Admin& admin, HttpRequest& request) {
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  auto policies =
+      co_await read_document(admin.metadata(), migration_path(request.param("cluster")));
+  if (!policies) co_return policies.status();
+  if (!policies->has_value()) co_return no_cluster();  // what the original says of one without
+  co_return json_answer(**policies);
+}
+
+Answer set_migration(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Allowed);
+  if (body.refusal) co_return std::move(*body.refusal);
+  auto cluster = co_await cluster_of(admin, request);
+  if (!cluster) co_return cluster.status();
+  json::object url;
+  bool empty = true;
+  for (const char* field :
+       {"serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls"}) {
+    const json::value* value =
+        body.value.is_object() ? body.value.get_object().if_contains(field) : nullptr;
+    if (value == nullptr || value->is_null()) continue;
+    if (!value->is_string())
+      co_return refusal_of(Status::Protocol(std::string(field) + " is text"));
+    url[field] = *value;
+    empty = empty && !std::string_view(field).starts_with("brokerServiceUrl");
+  }
+  const bool migrated = request.query_flag("migrated", false);
+  if (migrated && empty)
+    co_return Status::InvalidArgument("migration needs the brokerServiceUrl of the new cluster");
+  url["empty"] = empty;
+  DocumentChange change = [&url, migrated](json::object& policies) {
+    policies["migrated"] = migrated;
+    policies["migratedClusterUrl"] = url;
+    return Status::ok();
+  };
+  Status changed = co_await change_document(
+      admin.metadata(), migration_path(request.param("cluster")), std::move(change), true);
+  if (!changed) co_return changed;
+  co_return ok_empty();
+}
+
 // By name.
 Task<Result<json::object>> domains_of(Admin& admin, std::string cluster) {
   auto names = co_await admin.metadata().children(cluster_path(cluster) + "/failureDomain");
@@ -276,6 +324,7 @@ Answer remove_domain(Admin& admin, HttpRequest& request) {
 }
 
 constexpr AdminRoute kRoutes[] = {
+    {HttpMethod::Get, "/admin/clusters", "Names of the clusters", list},
     {HttpMethod::Get, "/admin/v2/clusters", "Names of the clusters", list},
     {HttpMethod::Get, "/admin/v2/clusters/{cluster}", "Addresses of a cluster", get},
     {HttpMethod::Put, "/admin/v2/clusters/{cluster}", "Create a cluster", create},
@@ -284,6 +333,10 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Get, "/admin/v2/clusters/{cluster}/peers", "Peers of a cluster", get_peers},
     {HttpMethod::Post, "/admin/v2/clusters/{cluster}/peers", "Set the peers of a cluster",
      set_peers},
+    {HttpMethod::Get, "/admin/v2/clusters/{cluster}/migrate", "Where a cluster has migrated to",
+     get_migration},
+    {HttpMethod::Post, "/admin/v2/clusters/{cluster}/migrate",
+     "Say where a cluster has migrated to", set_migration},
     {HttpMethod::Get, "/admin/v2/clusters/{cluster}/failureDomains", "Failure domains of a cluster",
      list_domains},
     {HttpMethod::Get, "/admin/v2/clusters/{cluster}/failureDomains/{domain}", "A failure domain",

@@ -202,7 +202,7 @@ Answer with_log(Admin& admin, HttpRequest& request, std::string refusal, LogWork
 }
 
 std::size_t max_payload(const Admin& admin) {
-  return static_cast<std::size_t>(admin.config().max_message_size) * 8;
+  return static_cast<std::size_t>(admin.live()->max_message_size) * 8;
 }
 
 Answer peek(Admin& admin, HttpRequest& request) {

@@ -33,8 +33,12 @@ Answer no_worker(HttpRequest&) {
 }
 
 Answer not_built(HttpMethod method, std::string pattern) {
-  co_return Status::Unsupported(std::string(to_string(method)) + ' ' + pattern +
-                                " is not available in Geminga yet");
+  std::string what =
+      std::string(to_string(method)) + ' ' + pattern + " is not available in Geminga yet";
+  if (pattern.find("/packages/") != std::string::npos)
+    what += ": packages are for functions and connectors, which have no worker here";
+  if (pattern.find("ffload") != std::string::npos) what += ": no offload driver is built";
+  co_return Status::Unsupported(what);
 }
 
 void add_one(HttpRouter& router, HttpMethod method, const std::string& pattern) {

@@ -118,6 +118,31 @@ Answer remove_anti_affinity(Admin& admin, HttpRequest& request) {
   return set_local(admin, request, "namespaceAntiAffinityGroup", json::value());
 }
 
+// Namespaces of a tenant that are in a group.
+Answer list_anti_affinity(Admin& admin, HttpRequest& request) {
+  const std::string tenant(
+      request.query_value("tenant").value_or(request.query_value("property").value_or("")));
+  if (!is_valid_entity_name(tenant))
+    co_return Status::PreconditionFailed("Tenant name is not valid");
+  const std::string& cluster = request.param("cluster");
+  auto known = co_await admin.metadata().children("/admin/clusters");
+  if (!known) co_return known.status();
+  if (std::find(known->begin(), known->end(), cluster) == known->end())
+    co_return Status::NotFound("Cluster " + cluster + " does not exist.");
+  auto namespaces = co_await namespaces_of(admin, tenant);
+  if (!namespaces) co_return namespaces.status();
+  std::vector<std::string> names;
+  for (const NamespaceName& ns : *namespaces) {
+    auto local = co_await read_document(admin.metadata(), local_policies_path(ns));
+    if (!local) co_return local.status();
+    const json::value* group =
+        local->has_value() ? member(**local, "namespaceAntiAffinityGroup") : nullptr;
+    if (group != nullptr && group->is_string() && group->get_string() == request.param("group"))
+      names.push_back(ns.full());
+  }
+  co_return text_list(names);
+}
+
 Answer get_bookie_affinity(Admin& admin, HttpRequest& request) {
   return get_local(admin, request, "bookieAffinityGroup", false);
 }
@@ -145,6 +170,10 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Post, GM_NS "/antiAffinity", "Set the anti-affinity group", set_anti_affinity},
     {HttpMethod::Delete, GM_NS "/antiAffinity", "Remove the anti-affinity group",
      remove_anti_affinity},
+    {HttpMethod::Get, "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
+     "Namespaces of an anti-affinity group", list_anti_affinity},
+    {HttpMethod::Get, "/admin/namespaces/{cluster}/antiAffinity/{group}",
+     "Namespaces of an anti-affinity group", list_anti_affinity},
     {HttpMethod::Get, GM_NS "/persistence/bookieAffinity", "Bookie affinity groups",
      get_bookie_affinity},
     {HttpMethod::Post, GM_NS "/persistence/bookieAffinity", "Set the bookie affinity groups",

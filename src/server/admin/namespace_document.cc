@@ -68,7 +68,6 @@ constexpr Member kMembers[] = {
     {"migrated", Kind::Bool, "false"},
     {"dispatcherPauseOnAckStatePersistentEnabled", Kind::Bool, nullptr},
     {"entryFilters", Kind::Map, nullptr},
-    {"clusterThatCanDeleteNamespace", Kind::Text, nullptr},
 };
 
 bool fits(const json::value& value, Kind kind) {

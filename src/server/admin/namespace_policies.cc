@@ -476,8 +476,7 @@ constexpr AdminRoute kRoutes[] = {
 }  // namespace
 
 void add_namespace_policy_routes(HttpRouter& router, Admin& admin) {
-  for (const NamespacePolicy& policy : kPolicies) {
-    const std::string pattern = std::string(GM_NS "/") + policy.name;
+  const auto add = [&](const NamespacePolicy& policy, const std::string& pattern) {
     router.get(
         pattern, fmt::format("The namespace's {}", policy.name),
         [&admin, &policy](HttpRequest& request) { return get_policy(admin, request, policy); });
@@ -490,6 +489,10 @@ void add_namespace_policy_routes(HttpRouter& router, Admin& admin) {
                    return remove_policy(admin, request, policy);
                  });
     }
+  };
+  for (const NamespacePolicy& policy : kPolicies) {
+    add(policy, std::string(GM_NS "/") + policy.name);
+    add(policy, std::string("/admin/namespaces/{tenant}/{cluster}/{namespace}/") + policy.name);
   }
   add_routes(router, admin, kRoutes);
 }

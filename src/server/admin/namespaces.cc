@@ -37,6 +37,21 @@ Answer list(Admin& admin, HttpRequest& request) {
   co_return text_list(names);
 }
 
+// Those of the old form that are in {cluster}.
+Answer list_in_cluster(Admin& admin, HttpRequest& request) {
+  const std::string& tenant = request.param("tenant");
+  if (!is_valid_entity_name(tenant))
+    co_return Status::PreconditionFailed("Tenant name is not valid");
+  auto namespaces = co_await namespaces_of(admin, tenant);
+  if (!namespaces) co_return namespaces.status();
+  const std::string prefix = tenant + '/' + request.param("cluster") + '/';
+  std::vector<std::string> names;
+  for (const NamespaceName& ns : *namespaces) {
+    if (ns.full().starts_with(prefix)) names.push_back(ns.full());
+  }
+  co_return text_list(names);
+}
+
 Answer get(Admin& admin, HttpRequest& request) {
   auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
@@ -52,7 +67,7 @@ Answer create(Admin& admin, HttpRequest& request) {
   if (!tenant) co_return tenant.status();
   if (!tenant->has_value()) co_return Status::NotFound("Tenant does not exist");
   auto document = new_namespace_document(body.value, admin.cluster(),
-                                         admin.config().default_number_of_namespace_bundles);
+                                         admin.live()->default_number_of_namespace_bundles);
   if (!document) co_return refusal_of(document.status());
   const json::value* allowed = (*tenant)->if_contains("allowedClusters");
   for (const json::value& cluster : document->at("replication_clusters").get_array()) {
@@ -85,7 +100,7 @@ Answer create_old(Admin& admin, HttpRequest& request) {
   json::object policies;
   if (body.value.is_object()) policies["bundles"] = std::move(body.value);
   auto document = new_namespace_document(std::move(policies), admin.cluster(),
-                                         admin.config().default_number_of_namespace_bundles);
+                                         admin.live()->default_number_of_namespace_bundles);
   if (!document) co_return refusal_of(document.status());
   (*document)["replication_clusters"] = json::array();
   Status created =
@@ -100,7 +115,7 @@ Answer remove(Admin& admin, HttpRequest& request) {
   auto ns = namespace_of(request);
   if (!ns) co_return ns.status();
   const bool force = request.query_flag("force", false);
-  if (force && !admin.config().force_delete_namespace_allowed) {
+  if (force && !admin.live()->force_delete_namespace_allowed) {
     co_return Status::NotAllowed("Broker doesn't allow forced deletion of namespaces");
   }
   Status removed = co_await delete_namespace(admin, *ns, force);
@@ -114,9 +129,10 @@ Answer topics(Admin& admin, HttpRequest& request) {
   const std::string_view mode = request.query_value("mode").value_or("PERSISTENT");
   const bool all = mode == "ALL";
   if (!all && mode != "PERSISTENT" && mode != "NON_PERSISTENT") co_return server_page(request, 404);
-  auto names = co_await admin.broker.list_topics(
-      request.param("tenant") + '/' + request.param("namespace"), all || mode == "PERSISTENT",
-      all || mode == "NON_PERSISTENT", request.query_flag("includeSystemTopic", false));
+  auto ns = namespace_of(request);
+  auto names = co_await admin.broker.list_topics(ns->full(), all || mode == "PERSISTENT",
+                                                 all || mode == "NON_PERSISTENT",
+                                                 request.query_flag("includeSystemTopic", false));
   if (!names) co_return names.status();
   co_return text_list(*names);
 }
@@ -131,7 +147,7 @@ Answer bundles(Admin& admin, HttpRequest& request) {
 Task<Result<std::vector<TopicName>>> topics_of(Admin& admin, HttpRequest& request) {
   auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
-  const std::string ns = request.param("tenant") + '/' + request.param("namespace");
+  const std::string ns = namespace_of(request)->full();
   const std::string& range = request.param("bundle");
   if (!range.empty()) {
     const std::string wrong = why_no_bundle(*policies, ns, range);
@@ -208,6 +224,8 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Put, "/admin/v2/namespaces/{tenant}/{namespace}", "Create a namespace", create},
     {HttpMethod::Delete, "/admin/v2/namespaces/{tenant}/{namespace}", "Delete a namespace", remove},
     {HttpMethod::Get, "/admin/namespaces/{tenant}", "Namespaces of a tenant", list},
+    {HttpMethod::Get, "/admin/namespaces/{tenant}/{cluster}",
+     "Namespaces of a tenant in a cluster, with names of the old form", list_in_cluster},
     {HttpMethod::Get, "/admin/namespaces/{tenant}/{cluster}/{namespace}",
      "All policies of a namespace with a name of the old form", get},
     {HttpMethod::Put, "/admin/namespaces/{tenant}/{cluster}/{namespace}",

@@ -123,7 +123,7 @@ Task<Status> add_old_namespaces(Admin& admin, std::string tenant,
 Answer remove(Admin& admin, HttpRequest& request) {
   const std::string name = request.param("tenant");
   const bool force = request.query_flag("force", false);
-  if (force && !admin.config().force_delete_tenant_allowed) {
+  if (force && !admin.live()->force_delete_tenant_allowed) {
     co_return Status::NotAllowed("Broker doesn't allow forced deletion of tenants");
   }
   const Status missing = Status::NotFound("Tenant doesn't exist");
@@ -151,6 +151,7 @@ Answer remove(Admin& admin, HttpRequest& request) {
 }
 
 constexpr AdminRoute kRoutes[] = {
+    {HttpMethod::Get, "/admin/properties", "Names of the tenants", list},
     {HttpMethod::Get, "/admin/v2/tenants", "Names of the tenants", list},
     {HttpMethod::Get, "/admin/v2/tenants/{tenant}", "A tenant's administrators and clusters", get},
     {HttpMethod::Put, "/admin/v2/tenants/{tenant}", "Create a tenant", create},

@@ -46,46 +46,57 @@ json::object rate(std::int64_t messages, std::int64_t bytes) {
 }
 
 json::value no_rate(const Admin&) { return rate(0, 0); }
+json::value default_dispatch_rate(const Admin& admin) {
+  const auto live = admin.live();
+  return rate(live->dispatch_throttling_rate_per_topic_in_msg,
+              live->dispatch_throttling_rate_per_topic_in_byte);
+}
+json::value default_subscription_rate(const Admin& admin) {
+  const auto live = admin.live();
+  return rate(live->dispatch_throttling_rate_per_subscription_in_msg,
+              live->dispatch_throttling_rate_per_subscription_in_byte);
+}
 json::value nothing(const Admin&) { return nullptr; }
 json::value default_retention(const Admin& admin) {
   json::object out;
-  out["retentionTimeInMinutes"] = admin.config().default_retention_time_in_minutes;
-  out["retentionSizeInMB"] = admin.config().default_retention_size_in_mb;
+  out["retentionTimeInMinutes"] = admin.live()->default_retention_time_in_minutes;
+  out["retentionSizeInMB"] = admin.live()->default_retention_size_in_mb;
   return out;
 }
 json::value default_compaction_threshold(const Admin& admin) {
-  return admin.config().broker_service_compaction_threshold_in_bytes;
+  return admin.live()->broker_service_compaction_threshold_in_bytes;
 }
 json::value default_ttl(const Admin& admin) {
-  return admin.config().ttl_duration_default_in_seconds;
+  return admin.live()->ttl_duration_default_in_seconds;
 }
 json::value default_max_producers(const Admin& admin) {
-  return admin.config().max_producers_per_topic;
+  return admin.live()->max_producers_per_topic;
 }
 json::value default_max_consumers(const Admin& admin) {
-  return admin.config().max_consumers_per_topic;
+  return admin.live()->max_consumers_per_topic;
 }
 json::value default_unacked_consumer(const Admin& admin) {
-  return admin.config().max_unacked_messages_per_consumer;
+  return admin.live()->max_unacked_messages_per_consumer;
 }
 json::value default_unacked_subscription(const Admin& admin) {
-  return admin.config().max_unacked_messages_per_subscription;
+  return admin.live()->max_unacked_messages_per_subscription;
 }
-json::value default_subscribe_rate(const Admin&) {
+json::value default_subscribe_rate(const Admin& admin) {
   json::object out;
-  out["subscribeThrottlingRatePerConsumer"] = 0;
-  out["ratePeriodInSecond"] = 30;
+  out["subscribeThrottlingRatePerConsumer"] = admin.live()->subscribe_throttling_rate_per_consumer;
+  out["ratePeriodInSecond"] = admin.live()->subscribe_rate_period_per_consumer_in_second;
   return out;
 }
 json::value default_delayed(const Admin& admin) {
   json::object out;
-  out["tickTime"] = admin.config().delayed_delivery_tick_time_millis;
-  out["active"] = admin.config().delayed_delivery_enabled;
+  out["tickTime"] = admin.live()->delayed_delivery_tick_time_millis;
+  out["active"] = admin.live()->delayed_delivery_enabled;
   out["maxDeliveryDelayInMillis"] = 0;
   return out;
 }
 json::value default_inactive(const Admin& admin) {
-  const BrokerConfig& config = admin.config();
+  const auto live = admin.live();
+  const BrokerConfig& config = *live;
   const std::int64_t own = config.broker_delete_inactive_topics_max_inactive_duration_seconds;
   json::object out;
   out["inactiveTopicDeleteMode"] = config.broker_delete_inactive_topics_mode;
@@ -103,11 +114,11 @@ json::value default_persistence(const Admin&) {
   return out;
 }
 json::value default_deduplication(const Admin& admin) {
-  return admin.config().broker_deduplication_enabled;
+  return admin.live()->broker_deduplication_enabled;
 }
 json::value default_schema_strategy(const Admin&) { return "FULL"; }
 json::value default_schema_validation(const Admin& admin) {
-  return admin.config().is_schema_validation_enforced;
+  return admin.live()->is_schema_validation_enforced;
 }
 json::value default_filters(const Admin&) {
   json::object out;
@@ -116,7 +127,7 @@ json::value default_filters(const Admin&) {
 }
 json::value default_auto_subscription(const Admin& admin) {
   json::object out;
-  out["allowAutoSubscriptionCreation"] = admin.config().allow_auto_subscription_creation;
+  out["allowAutoSubscriptionCreation"] = admin.live()->allow_auto_subscription_creation;
   return out;
 }
 json::value default_clusters(const Admin& admin) {
@@ -149,12 +160,12 @@ constexpr TopicPolicy kPolicies[] = {
     {.name = "dispatchRate",
      .read = read_dispatch_rate,
      .of_namespace = "topicDispatchRate",
-     .of_broker = no_rate,
+     .of_broker = default_dispatch_rate,
      .by_cluster = true},
     {.name = "subscriptionDispatchRate",
      .read = read_dispatch_rate,
      .of_namespace = "subscriptionDispatchRate",
-     .of_broker = no_rate,
+     .of_broker = default_subscription_rate,
      .by_cluster = true},
     {.name = "replicatorDispatchRate",
      .read = read_dispatch_rate,
@@ -211,7 +222,6 @@ constexpr TopicPolicy kPolicies[] = {
      .read = read_auto_subscription_creation,
      .of_namespace = "autoSubscriptionCreationOverride",
      .of_broker = default_auto_subscription},
-    {.name = "shadowTopics", .read = read_text_list, .write = HttpMethod::Put},
 };
 
 const json::value* member(const json::value* object, std::string_view name) {
@@ -346,10 +356,10 @@ Answer remove_ttl(Admin& admin, HttpRequest& request) {
 
 json::object no_quota(const Admin& admin) {
   json::object out;
-  out["limit"] = admin.config().backlog_quota_default_limit_bytes;
-  out["limitSize"] = admin.config().backlog_quota_default_limit_bytes;
+  out["limit"] = admin.live()->backlog_quota_default_limit_bytes;
+  out["limitSize"] = admin.live()->backlog_quota_default_limit_bytes;
   out["limitTime"] = -1;
-  out["policy"] = admin.config().backlog_quota_default_retention_policy;
+  out["policy"] = admin.live()->backlog_quota_default_retention_policy;
   return out;
 }
 
@@ -426,7 +436,7 @@ Answer set_max_size(Admin& admin, HttpRequest& request) {
   JsonBody body = json_body(request, EmptyBody::Refused);
   if (body.refusal) co_return std::move(*body.refusal);
   if (!body.value.is_int64() || body.value.get_int64() < 0 ||
-      body.value.get_int64() > admin.config().max_message_size) {
+      body.value.get_int64() > admin.live()->max_message_size) {
     co_return Status::PreconditionFailed(
         "topic-level maxMessageSize must be greater than or equal to 0 and must be smaller than "
         "that in the "
@@ -471,6 +481,36 @@ Answer remove_replication(Admin& admin, HttpRequest& request) {
   return remove_policy(admin, request, kReplication);
 }
 
+constexpr TopicPolicy kShadows = {.name = "shadowTopics", .read = read_text_list};
+
+Answer get_shadows(Admin& admin, HttpRequest& request) {
+  return get_policy(admin, request, kShadows);
+}
+Answer set_shadows(Admin& admin, HttpRequest& request) {
+  JsonBody body = json_body(request, EmptyBody::Refused);
+  if (body.refusal) co_return std::move(*body.refusal);
+  if (!body.value.is_array() || body.value.get_array().empty())
+    co_return Status::PreconditionFailed(
+        "Cannot specify empty shadow topics, please use remove command instead.");
+  for (const json::value& item : body.value.get_array()) {
+    const std::string text = item.is_string() ? std::string(item.get_string()) : std::string();
+    auto name = TopicName::parse(text);
+    bool known = false;
+    if (name) {
+      auto exists = co_await admin.broker.topic_exists(*name);
+      if (!exists) co_return exists.status();
+      auto partitions = co_await admin.broker.partition_count(*name);
+      if (!partitions) co_return partitions.status();
+      known = *exists || *partitions > 0;
+    }
+    if (!known) co_return Status::PreconditionFailed("Shadow topic [" + text + "] not exists.");
+  }
+  co_return co_await store(admin, request, kShadows.name, body.value);
+}
+Answer remove_shadows(Admin& admin, HttpRequest& request) {
+  return remove_policy(admin, request, kShadows);
+}
+
 Answer get_pause(Admin& admin, HttpRequest& request) {
   auto name = co_await existing(admin, request);
   if (!name) co_return name.status();
@@ -500,7 +540,7 @@ Answer get_subscription_rate(Admin& admin, HttpRequest& request) {
   constexpr TopicPolicy kRate = {.name = "subscriptionDispatchRate",
                                  .read = read_dispatch_rate,
                                  .of_namespace = "subscriptionDispatchRate",
-                                 .of_broker = no_rate,
+                                 .of_broker = default_subscription_rate,
                                  .by_cluster = true};
   auto own = co_await own_value(admin, *name, part_of(request), kRate.name);
   if (!own) co_return own.status();
@@ -549,6 +589,10 @@ constexpr AdminRoute kRoutes[] = {
      set_replication},
     {HttpMethod::Delete, GM_TOPIC "/replication", "Remove the topic's own replication clusters",
      remove_replication},
+    {HttpMethod::Get, GM_TOPIC "/shadowTopics", "The topic's shadow topics", get_shadows},
+    {HttpMethod::Put, GM_TOPIC "/shadowTopics", "Set the topic's shadow topics", set_shadows},
+    {HttpMethod::Delete, GM_TOPIC "/shadowTopics", "Remove the topic's shadow topics",
+     remove_shadows},
     {HttpMethod::Get, GM_TOPIC "/dispatcherPauseOnAckStatePersistent",
      "Whether dispatch waits for stored acks", get_pause},
     {HttpMethod::Post, GM_TOPIC "/dispatcherPauseOnAckStatePersistent",
@@ -564,9 +608,9 @@ constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Delete, GM_TOPIC "/policies", "Remove all policies of the topic", remove_all},
 };
 
-void add_policy(HttpRouter& router, Admin& admin, const TopicPolicy& policy, const char* domain) {
-  const std::string pattern =
-      fmt::format("/admin/v2/{}/{{tenant}}/{{namespace}}/{{topic}}/{}", domain, policy.name);
+void add_policy(HttpRouter& router, Admin& admin, const TopicPolicy& policy,
+                const std::string& topic) {
+  const std::string pattern = topic + '/' + policy.name;
   router.get(
       pattern, fmt::format("The topic's {}", policy.name),
       [&admin, &policy](HttpRequest& request) { return get_policy(admin, request, policy); });
@@ -582,8 +626,11 @@ void add_policy(HttpRouter& router, Admin& admin, const TopicPolicy& policy, con
 
 void add_topic_policy_routes(HttpRouter& router, Admin& admin) {
   for (const TopicPolicy& policy : kPolicies) {
-    add_policy(router, admin, policy, "persistent");
-    add_policy(router, admin, policy, "non-persistent");
+    for (const std::string domain : {"persistent", "non-persistent"}) {
+      add_policy(router, admin, policy, "/admin/v2/" + domain + "/{tenant}/{namespace}/{topic}");
+      add_policy(router, admin, policy,
+                 "/admin/" + domain + "/{tenant}/{cluster}/{namespace}/{topic}");
+    }
   }
   add_routes(router, admin, kRoutes);
 }

@@ -10,7 +10,7 @@
 #include "schema/schema_registry.h"
 #include "server/admin/admin.h"
 #include "server/admin/documents.h"
-#include "server/admin/internal_stats_json.h"
+#include "server/admin/ledger_json.h"
 #include "server/admin/namespace_document.h"
 #include "server/admin/stats_json.h"
 #include "wire/message_metadata.h"
@@ -42,7 +42,7 @@ const json::value* member(const json::value* object, const char* field) {
 
 // The backlog quotas in force: the topic's, else the namespace's, else the broker's.
 Task<Status> read_quotas(Admin& admin, TopicName name, TopicContext& context) {
-  context.backlog_quota_size = admin.config().backlog_quota_default_limit_bytes;
+  context.backlog_quota_size = admin.live()->backlog_quota_default_limit_bytes;
   auto policies = co_await read_document(admin.metadata(), policies_path(name.namespace_name()));
   if (!policies) co_return policies.status();
   auto own = co_await read_document(admin.metadata(), topic_policies_path(name));

@@ -193,7 +193,7 @@ Answer create_partitioned(Admin& admin, HttpRequest& request) {
   Status may = co_await require_namespace(admin, name->namespace_name());
   if (!may) co_return may;
   if (wanted->count <= 0) co_return reason(406, "Number of partitions should be more than 0");
-  const std::int64_t limit = admin.config().max_num_partitions_per_partitioned_topic;
+  const std::int64_t limit = admin.live()->max_num_partitions_per_partitioned_topic;
   if (limit > 0 && wanted->count > limit) {
     co_return reason(406,
                      fmt::format("Number of partitions should be less than or equal to {}", limit));
@@ -228,7 +228,7 @@ Answer update_partitioned(Admin& admin, HttpRequest& request) {
         422, fmt::format("Desired partitions {} can't be less than the current partitions {}.",
                          wanted->count, *current));
   }
-  const std::int64_t limit = admin.config().max_num_partitions_per_partitioned_topic;
+  const std::int64_t limit = admin.live()->max_num_partitions_per_partitioned_topic;
   if (limit > 0 && wanted->count > limit) {
     co_return reason(
         422, fmt::format(
@@ -270,7 +270,11 @@ Answer get_partitioned(Admin& admin, HttpRequest& request) {
     if (!document) co_return document.status();
     const json::value* properties =
         document->has_value() ? (*document)->if_contains("properties") : nullptr;
-    if (properties != nullptr && properties->is_object()) answer["properties"] = *properties;
+    // What a client asks before it produces leaves an empty map out.
+    const bool shown =
+        properties != nullptr && properties->is_object() &&
+        !(properties->get_object().empty() && request.query_flag("checkAllowAutoCreation", false));
+    if (shown) answer["properties"] = *properties;
   }
   co_return json_answer(answer);
 }
@@ -325,7 +329,8 @@ Answer list_topics(Admin& admin, HttpRequest& request, std::string range) {
   auto policies = co_await read_document(admin.metadata(), policies_path(*ns));
   if (!policies) co_return policies.status();
   if (!policies->has_value()) co_return Status::NotFound("Namespace does not exist");
-  const bool persistent = request.segments[2] == "persistent";
+  const bool old = !request.param("cluster").empty();
+  const bool persistent = request.segments[old ? 1 : 2] == "persistent";
   auto names = co_await admin.broker.list_topics(ns->full(), persistent, !persistent,
                                                  request.query_flag("includeSystemTopic", false));
   if (!names) co_return names.status();
@@ -538,6 +543,10 @@ Answer never_run(Admin& admin, HttpRequest& request) {
 #define GM_TOPIC GM_NS "/{topic}"
 constexpr AdminRoute kRoutes[] = {
     {HttpMethod::Get, GM_NS, "Topics of a namespace", list},
+    {HttpMethod::Get, "/admin/persistent/{tenant}/{cluster}/{namespace}",
+     "Topics of a namespace with a name of the old form", list},
+    {HttpMethod::Get, "/admin/non-persistent/{tenant}/{cluster}/{namespace}",
+     "Topics of a namespace with a name of the old form", list},
     {HttpMethod::Get, GM_NS "/partitioned", "Partitioned topics of a namespace", list_partitioned},
     {HttpMethod::Get, "/admin/v2/non-persistent/{tenant}/{namespace}/{bundle}",
      "Non-persistent topics of a bundle", list_in_bundle},

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <charconv>
@@ -10,7 +11,7 @@
 #include "broker/persistent_subscription.h"
 #include "broker/persistent_topic.h"
 #include "server/admin/admin.h"
-#include "server/admin/internal_stats_json.h"
+#include "server/admin/ledger_json.h"
 
 namespace geminga {
 
@@ -318,59 +319,52 @@ Answer position_stats(Admin& admin, HttpRequest& request) {
   co_return co_await of_pending_acks(admin, request, std::move(ask));
 }
 
-json::object log_json(const std::string& name, const ManagedLedger& ledger,
-                      const ManagedCursor* cursor) {
-  json::object internal = managed_ledger_json(ledger);
-  json::object cursors;
-  if (cursor != nullptr) cursors[cursor->name()] = cursor_json(ledger, *cursor, true);
-  internal["cursors"] = std::move(cursors);
-  return {{"managedLedgerName", name}, {"managedLedgerInternalStats", std::move(internal)}};
+// --- where they keep it ---
+
+json::object log_json(const ManagedLedger& log) {
+  json::object out;
+  out["managedLedgerName"] = log.name();
+  out["managedLedgerInternalStats"] = managed_ledger_json(log);
+  return out;
 }
 
-Answer coordinator_internal_stats(Admin& admin, HttpRequest& request) {
+Answer coordinator_internal(Admin& admin, HttpRequest& request) {
   const auto id = number_of(request, "coordinatorId");
   if (!id) co_return id.status();
-  json::object log;
-  std::function<void(const InternalLog&)> visit = [&log, id = *id](const InternalLog& of) {
-    log = log_json(TransactionCoordinator::log_name(id), of.ledger(), &of.cursor());
+  const auto count = co_await admin.broker.transactions().coordinator_count();
+  if (!count) co_return count.status();
+  if (*id >= static_cast<std::uint64_t>(std::max(*count, 0))) {
+    co_return Status::NotFound(
+        fmt::format("Transaction coordinator not found! coordinator id : {}", *id));
+  }
+  json::object out;
+  std::function<void(const ManagedLedger&)> look = [&out](const ManagedLedger& log) {
+    out["transactionLogStats"] = log_json(log);
   };
-  const Status visited = co_await admin.broker.transactions().visit_log(*id, std::move(visit));
-  if (!visited) co_return visited;
-  const json::object out{{"transactionLogStats", std::move(log)}};
+  const Status looked = co_await admin.broker.transactions().look_at_log(*id, std::move(look));
+  if (!looked) co_return looked;
   co_return json_answer(out);
 }
 
-Answer pending_ack_internal_stats(Admin& admin, HttpRequest& request) {
-  const auto name = persistent_topic_of(request);
-  if (!name) co_return name.status();
-  TopicWork work = [subscription =
-                        request.param("subName")](std::shared_ptr<Topic> topic) -> Answer {
-    const SubscriptionTransactions* transactions = acks_of(*topic, subscription);
-    if (transactions == nullptr) {
-      co_return Status::NotFound(fmt::format("Subscription {} not found for topic {}", subscription,
-                                             topic->name().full()));
-    }
-    const InternalLog* log = transactions->log();
-    if (log == nullptr)
-      co_return Status::NotFound("No transaction has acknowledged in this subscription");
-    const json::object out{
-        {"pendingAckLogStats", log_json(transactions->log_name(), log->ledger(), &log->cursor())}};
-    co_return json_answer(out);
+Answer pending_ack_internal(Admin& admin, HttpRequest& request) {
+  AcksWork ask = [](const Topic&, const SubscriptionTransactions& transactions) -> json::object {
+    json::object out;
+    if (const ManagedLedger* log = transactions.ledger())
+      out["pendingAckLogStats"] = log_json(*log);
+    return out;
   };
-  co_return co_await with_topic(admin, *name, std::move(work));
+  co_return co_await of_pending_acks(admin, request, std::move(ask));
 }
 
-// The snapshots of a topic's transactions are in a cursor of its own log.
-Answer buffer_internal_stats(Admin& admin, HttpRequest& request) {
+// The snapshot of what was aborted is kept in a cursor of the topic's own log.
+Answer buffer_internal(Admin& admin, HttpRequest& request) {
   const auto name = persistent_topic_of(request);
   if (!name) co_return name.status();
   TopicWork work = [](std::shared_ptr<Topic> topic) -> Answer {
-    const ManagedLedger* log = topic->managed_ledger();
-    if (log == nullptr) co_return Status::NotFound("The topic is not stored");
-    const auto cursor = log->cursor(std::string(TransactionBuffer::kCursor));
-    const json::object out{{"snapshotType", "Single"},
-                           {"singleSnapshotSystemTopicInternalStats",
-                            log_json(topic->name().managed_ledger_name(), *log, cursor.get())}};
+    json::object out;
+    out["snapshotType"] = "Single";
+    if (const ManagedLedger* log = topic->managed_ledger())
+      out["singleSnapshotSystemTopicInternalStats"] = log_json(*log);
     co_return json_answer(out);
   };
   co_return co_await with_topic(admin, *name, std::move(work));
@@ -404,12 +398,11 @@ constexpr AdminRoute kRoutes[] = {
      GM_TXN "/positionStatsInPendingAck" GM_TXN_TOPIC "/{subName}/{ledgerId}/{entryId}",
      "Whether a transaction has acknowledged a message", position_stats},
     {HttpMethod::Get, GM_TXN "/coordinatorInternalStats/{coordinatorId}",
-     "The log of a transaction coordinator", coordinator_internal_stats},
+     "The log of a transaction coordinator", coordinator_internal},
     {HttpMethod::Get, GM_TXN "/pendingAckInternalStats" GM_TXN_TOPIC "/{subName}",
-     "The log of what transactions have acknowledged in a subscription",
-     pending_ack_internal_stats},
+     "The log of what transactions have acknowledged in a subscription", pending_ack_internal},
     {HttpMethod::Get, GM_TXN "/transactionBufferInternalStats" GM_TXN_TOPIC,
-     "The log and the cursor that keep what a topic knows of transactions", buffer_internal_stats},
+     "Where a topic keeps what it knows of transactions", buffer_internal},
 };
 
 }  // namespace

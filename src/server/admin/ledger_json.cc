@@ -1,14 +1,13 @@
-#include "server/admin/internal_stats_json.h"
+#include "server/admin/ledger_json.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <string>
-#include <utility>
-#include <vector>
+#include <boost/json/value.hpp>
 
 #include "base/iso_time.h"
+#include "base/url_encoding.h"
 
 namespace geminga {
 
@@ -40,6 +39,31 @@ std::string acked_ranges(const ManagedLedger& log, const ManagedCursor& cursor) 
 
 }  // namespace
 
+json::object cursor_json(const ManagedLedger& log, const ManagedCursor& cursor, bool connected) {
+  json::object out;
+  out["markDeletePosition"] = cursor.mark_delete().to_string();
+  out["readPosition"] = cursor.first_unacked().to_string();
+  const bool at_end = cursor.backlog_entries() == 0;
+  out["waitingReadOp"] = at_end && connected;
+  out["pendingReadOps"] = 0;
+  out["messagesConsumedCounter"] = log.total_entries() - cursor.backlog_entries();
+  out["cursorLedger"] = -1;  // acknowledgements are kept in the metadata store
+  out["cursorLedgerLastEntry"] = -1;
+  out["individuallyDeletedMessages"] = acked_ranges(log, cursor);
+  out["lastLedgerSwitchTimestamp"] = iso_time(cursor.last_active_ms());
+  out["state"] = cursor.durable() ? "NoLedger" : "Open";
+  out["active"] = connected;
+  out["numberOfEntriesSinceFirstNotAckedMessage"] = cursor.backlog_entries();
+  out["totalNonContiguousDeletedMessagesRange"] =
+      static_cast<std::int64_t>(cursor.acked_range_count());
+  out["subscriptionHavePendingRead"] = at_end && connected;
+  out["subscriptionHavePendingReplayRead"] = false;
+  json::object properties;
+  for (const auto& [key, value] : cursor.position_properties()) properties[key] = value;
+  out["properties"] = std::move(properties);
+  return out;
+}
+
 json::object ledger_json(LedgerId id, std::int64_t entries, std::int64_t bytes) {
   json::object out;
   out["ledgerId"] = id;
@@ -50,38 +74,12 @@ json::object ledger_json(LedgerId id, std::int64_t entries, std::int64_t bytes) 
   return out;
 }
 
-json::object cursor_json(const ManagedLedger& log, const ManagedCursor& cursor, bool active) {
-  json::object out;
-  out["markDeletePosition"] = cursor.mark_delete().to_string();
-  out["readPosition"] = cursor.first_unacked().to_string();
-  const bool at_end = cursor.backlog_entries() == 0;
-  out["waitingReadOp"] = at_end && active;
-  out["pendingReadOps"] = 0;
-  out["messagesConsumedCounter"] = log.total_entries() - cursor.backlog_entries();
-  out["cursorLedger"] = -1;  // acknowledgements are kept in the metadata store
-  out["cursorLedgerLastEntry"] = -1;
-  out["individuallyDeletedMessages"] = acked_ranges(log, cursor);
-  out["lastLedgerSwitchTimestamp"] = iso_time(cursor.last_active_ms());
-  out["state"] = cursor.durable() ? "NoLedger" : "Open";
-  out["active"] = active;
-  out["numberOfEntriesSinceFirstNotAckedMessage"] = cursor.backlog_entries();
-  out["totalNonContiguousDeletedMessagesRange"] =
-      static_cast<std::int64_t>(cursor.acked_range_count());
-  out["subscriptionHavePendingRead"] = at_end && active;
-  out["subscriptionHavePendingReplayRead"] = false;
-  json::object properties;
-  for (const auto& [key, value] : cursor.position_properties()) properties[key] = value;
-  out["properties"] = std::move(properties);
-  return out;
-}
-
 json::object managed_ledger_json(const ManagedLedger& log) {
   json::object out;
-  const std::vector<LedgerSummary> ledgers = log.ledgers();
   LedgerSummary current;
   std::int64_t last_closed = 0;
   json::array list;
-  for (const LedgerSummary& ledger : ledgers) {
+  for (const LedgerSummary& ledger : log.ledgers()) {
     const bool open = ledger.closed_ms == 0;
     if (open) current = ledger;
     last_closed = std::max(last_closed, ledger.closed_ms);
@@ -98,6 +96,10 @@ json::object managed_ledger_json(const ManagedLedger& log) {
   out["lastConfirmedEntry"] = log.last_confirmed().to_string();
   out["state"] = log.terminated() ? "Terminated" : "LedgerOpened";
   out["ledgers"] = std::move(list);
+  json::object cursors;
+  for (const auto& cursor : log.cursors())
+    cursors[url_encode(cursor->name())] = cursor_json(log, *cursor, false);
+  out["cursors"] = std::move(cursors);
   return out;
 }
 

@@ -10,6 +10,7 @@ Steps, in order (`--only STEP` runs some, `--list` names them):
   robustness  hostile input, full disks, damaged folders
   kill        official clients while the broker is killed with -9
   docs        what the README shows
+  golden      the admin API compared with recordings of the real one
   clients     Key_Shared with the default batching of the Python, Java and Go clients
   conformance other projects' suites, the part of tests/conformance/ci-subset.txt
 
@@ -198,6 +199,7 @@ STEPS = {
     "robustness": lambda: counted(["tests/robustness/run"], python_env()),
     "kill": step_kill,
     "docs": lambda: pytest_step("tests/docs"),
+    "golden": lambda: counted(["tests/conformance/golden.py"], python_env()),
     "clients": lambda: pytest_step("tests/clients"),
     "conformance": step_conformance,
 }

@@ -44,5 +44,34 @@ TEST(TopicPolicies, AreKeptUnderTheBaseOfPartitions) {
             "/admin/topic-policies/a/b/persistent/c");
 }
 
+TEST(TopicPolicies, RatesOfTheTopicAreOverThoseOfItsNamespace) {
+  auto policies = parse_namespace_policies(
+      R"({"publishMaxMessageRate":{"c1":{"publishThrottlingRateInMsg":7,"publishThrottlingRateInByte":-1}},)"
+      R"("topicDispatchRate":{"c1":{"dispatchThrottlingRateInMsg":20,"ratePeriodInSecond":2}},)"
+      R"("clusterSubscribeRate":{"other":{"subscribeThrottlingRatePerConsumer":1}},)"
+      R"("persistence":{"managedLedgerMaxMarkDeleteRate":0.5}})",
+      "c1");
+  ASSERT_TRUE(policies);
+  EXPECT_EQ(policies->publish_rate->messages, 7);
+  EXPECT_EQ(policies->dispatch_rate->messages, 10);
+  EXPECT_EQ(policies->dispatch_rate->period_s, 2);
+  EXPECT_FALSE(policies->subscribe_rate);
+  EXPECT_EQ(policies->max_mark_delete_rate, 0.5);
+  ASSERT_TRUE(overlay_topic_policies(
+      *policies,
+      R"({"local":{"publishRate":{"publishThrottlingRateInMsg":-1,"publishThrottlingRateInByte":5},)"
+      R"("subscriptionDispatchRate/s1":{"dispatchThrottlingRateInMsg":3,"ratePeriodInSecond":1},)"
+      R"("subscribeRate":{"subscribeThrottlingRatePerConsumer":4,"ratePeriodInSecond":9},)"
+      R"("maxMessageSize":1000}})"));
+  EXPECT_LE(policies->publish_rate->messages, 0);
+  EXPECT_EQ(policies->publish_rate->bytes, 5);
+  ASSERT_EQ(policies->dispatch_rates.size(), 1u);
+  EXPECT_EQ(policies->dispatch_rates[0].first, "s1");
+  EXPECT_EQ(policies->dispatch_rates[0].second.messages, 3);
+  EXPECT_EQ(policies->subscribe_rate->most, 4);
+  EXPECT_EQ(policies->subscribe_rate->period_seconds, 9);
+  EXPECT_EQ(policies->max_message_size, 1000);
+}
+
 }  // namespace
 }  // namespace geminga

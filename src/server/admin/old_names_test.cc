@@ -107,5 +107,39 @@ TEST_F(OldNames, GoWithTheirTenant) {
   });
 }
 
+TEST_F(OldNames, NamespacesHavePoliciesUnderTheirOldPath) {
+  run_with_broker([this]() -> Task<void> {
+    Admin admin{*broker};
+    HttpRouter router;
+    add_admin_routes(router, admin);
+    struct Step {
+      HttpMethod method;
+      const char* target;
+      const char* body;
+      const char* answer;
+    };
+    const Step steps[] = {
+        {HttpMethod::Put, "/admin/v2/clusters/use", R"({"serviceUrl":"http://use:8080"})", "200 "},
+        {HttpMethod::Put, "/admin/v2/tenants/a", R"({"allowedClusters":["use"]})", "204 "},
+        {HttpMethod::Put, "/admin/namespaces/a/use/n", "", "204 "},
+        {HttpMethod::Get, "/admin/namespaces/a/use", "", R"(200 ["a/use/n"])"},
+        {HttpMethod::Get, "/admin/namespaces/a/use/n/retention", "", "200 "},
+        {HttpMethod::Post, "/admin/namespaces/a/use/n/retention",
+         R"({"retentionTimeInMinutes":5,"retentionSizeInMB":1})", "204 "},
+        {HttpMethod::Get, "/admin/namespaces/a/use/n/retention", "",
+         R"(200 {"retentionTimeInMinutes":5,"retentionSizeInMB":1})"},
+        {HttpMethod::Get, "/admin/namespaces/a/use/missing/retention", "",
+         R"(404 {"reason":"Namespace does not exist"})"},
+        {HttpMethod::Get, "/admin/persistent/a/use/n", "", "200 []"}};
+    for (const Step& step : steps) {
+      const std::string answer = co_await ask(router, step.method, step.target, step.body);
+      EXPECT_EQ(answer, step.answer) << step.target;
+    }
+    const auto name = TopicName::parse("persistent://a/use/n/t");
+    const auto settings = co_await broker->topic_settings(*name);
+    EXPECT_EQ(settings->ledger.retention_ms, 5 * 60'000);
+  });
+}
+
 }  // namespace
 }  // namespace geminga

@@ -87,6 +87,8 @@ Answer create(Admin& admin, HttpRequest& request) {
   Status created = co_await admin.broker.create_topic(*name, std::move(*properties));
   if (created.is(ErrorCode::AlreadyExists) || created.is(ErrorCode::Conflict))
     co_return exists_already();
+  // Of a full namespace; for partitioned topics the original says 412.
+  if (created.is(ErrorCode::PreconditionFailed)) co_return Status::Conflict(created.message());
   if (!created) co_return created;
   co_return no_content();
 }

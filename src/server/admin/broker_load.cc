@@ -20,7 +20,7 @@ namespace json = boost::json;
 namespace {
 
 template <typename T>
-T sum(const TopicStats& stats, T SubscriptionStats::*field) {
+T sum(const TopicStats& stats, T SubscriptionNumbers::*field) {
   T total = 0;
   for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
   return total;
@@ -93,7 +93,7 @@ double processors() { return std::max(1u, std::thread::hardware_concurrency()); 
 double mb(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 Answer load_report(Admin& admin, HttpRequest&) {
-  const std::vector<Broker::TopicSnapshot> topics = co_await admin.broker.topic_snapshots();
+  const std::vector<TopicSnapshot> topics = co_await topic_snapshots(admin.broker);
   auto placed = co_await by_bundle(admin, topics);
   if (!placed) co_return placed.status();
   const auto config = admin.live();
@@ -192,7 +192,7 @@ json::array namespace_groups(const TopicsByBundle& placed) {
 }
 
 Answer metrics(Admin& admin, HttpRequest&) {
-  const std::vector<Broker::TopicSnapshot> topics = co_await admin.broker.topic_snapshots();
+  const std::vector<TopicSnapshot> topics = co_await topic_snapshots(admin.broker);
   auto placed = co_await by_bundle(admin, topics);
   if (!placed) co_return placed.status();
   json::array groups = namespace_groups(*placed);

@@ -3,6 +3,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <functional>
 #include <map>
 
 #include "server/admin/bundles.h"
@@ -15,14 +16,14 @@ namespace json = boost::json;
 
 namespace {
 
-using Snapshot = Broker::TopicSnapshot;
+using Snapshot = TopicSnapshot;
 
-double sum(const TopicStats& stats, double SubscriptionStats::*field) {
+double sum(const TopicStats& stats, double SubscriptionNumbers::*field) {
   double total = 0;
   for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
   return total;
 }
-std::int64_t sum(const TopicStats& stats, std::int64_t SubscriptionStats::*field) {
+std::int64_t sum(const TopicStats& stats, std::int64_t SubscriptionNumbers::*field) {
   std::int64_t total = 0;
   for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
   return total;
@@ -165,7 +166,7 @@ class TopicsStream final : public BodyStream {
 };
 
 Answer topics(Admin& admin, HttpRequest&) {
-  std::vector<Snapshot> snapshots = co_await admin.broker.topic_snapshots();
+  std::vector<Snapshot> snapshots = co_await topic_snapshots(admin.broker);
   auto placed = co_await by_bundle(admin, snapshots);
   if (!placed) co_return placed.status();
   HttpResponse response;
@@ -182,11 +183,10 @@ constexpr AdminRoute kRoutes[] = {
 
 }  // namespace
 
-Task<Result<TopicsByBundle>> by_bundle(Admin& admin,
-                                       const std::vector<Broker::TopicSnapshot>& topics) {
+Task<Result<TopicsByBundle>> by_bundle(Admin& admin, const std::vector<TopicSnapshot>& topics) {
   TopicsByBundle placed;
   std::map<std::string, json::object> policies;
-  for (const Broker::TopicSnapshot& topic : topics) {
+  for (const TopicSnapshot& topic : topics) {
     auto name = TopicName::parse(topic.name);
     if (!name) continue;
     const std::string ns(name->ns());
@@ -203,6 +203,16 @@ Task<Result<TopicsByBundle>> by_bundle(Admin& admin,
 
 void add_broker_stats_routes(HttpRouter& router, Admin& admin) {
   add_routes(router, admin, kRoutes);
+}
+
+Task<std::vector<TopicSnapshot>> topic_snapshots(Broker& broker) {
+  std::vector<TopicSnapshot> found;
+  // One shard after the other, each on its own thread while this waits.
+  std::function<void(const Topic&)> visit = [&found](const Topic& topic) {
+    found.push_back({topic.name().full(), topic.stats()});
+  };
+  co_await broker.visit_topics(std::move(visit));
+  co_return found;
 }
 
 }  // namespace geminga

@@ -9,15 +9,21 @@
 
 namespace geminga {
 
+struct TopicSnapshot {
+  std::string name;
+  TopicStats stats;
+};
+// Of every loaded topic, of all shards.
+Task<std::vector<TopicSnapshot>> topic_snapshots(Broker& broker);
+
 struct PlacedTopic {
-  const Broker::TopicSnapshot* snapshot;
+  const TopicSnapshot* snapshot;
   TopicName name;
 };
 // By namespace, then by bundle.
 using TopicsByBundle = std::map<std::string, std::map<std::string, std::vector<PlacedTopic>>>;
 
 // Refers to `topics`.
-Task<Result<TopicsByBundle>> by_bundle(Admin& admin,
-                                       const std::vector<Broker::TopicSnapshot>& topics);
+Task<Result<TopicsByBundle>> by_bundle(Admin& admin, const std::vector<TopicSnapshot>& topics);
 
 }  // namespace geminga

@@ -120,8 +120,8 @@ class Broker {
   // "<cluster>-<instance>-<n>". Any shard.
   std::string next_producer_name();
 
-  // Calls `visit` with every loaded topic, on its shard: one topic at a time, a few in a turn of the
-  // shard. Any shard.
+  // Calls `visit` with every loaded topic, on its shard: one topic at a time, a few in a turn of
+  // the shard. Any shard.
   Task<void> visit_topics(std::function<void(const Topic&)> visit);
   // Names of the topics that are loaded, of all shards. Any shard.
   Task<std::vector<TopicName>> loaded_topics();

@@ -1,6 +1,6 @@
 // What the tests of subscriptions share: a topic, a managed ledger (test_ledger.h) and connections
-// in memory, small enough to be obviously right, and a shard to run a test's coroutine on. Test code
-// only.
+// in memory, small enough to be obviously right, and a shard to run a test's coroutine on. Test
+// code only.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -107,7 +107,7 @@ struct TopicNumbers {
   std::int64_t backlog_quota_bytes = -1, backlog_quota_seconds = -1;
   std::int64_t evictions_by_size = 0, evictions_by_age = 0;
   std::int64_t oldest_backlog_seconds = -1;  // as of the last check_backlog(); -1: no backlog
-  std::int64_t publish_rate_limited = 0;  // times
+  std::int64_t publish_rate_limited = 0;     // times
   std::int64_t ongoing_txns = 0, aborted_txns = 0, committed_txns = 0;
   CompactionStats compaction;
 };

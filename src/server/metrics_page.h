@@ -1,6 +1,6 @@
-// GET /metrics: what Prometheus scrapes. Process, memory, stores, transactions and HTTP are put on a
-// page here; topics and what belongs to them are the business of topic_metrics.h. Names, types and
-// labels come from one table, base/metrics.inc.
+// GET /metrics: what Prometheus scrapes. Process, memory, stores, transactions and HTTP are put on
+// a page here; topics and what belongs to them are the business of topic_metrics.h. Names, types
+// and labels come from one table, base/metrics.inc.
 #pragma once
 
 #include <string>

@@ -9,6 +9,7 @@ root=$out/root
 rm -rf "$out"
 install -d "$root/usr/bin" "$root/lib/systemd/system" "$root/usr/share/doc/geminga" "$root/etc/geminga" "$root/DEBIAN"
 install -m755 build/release/geminga "$root/usr/bin/geminga"
+install -m755 bin/pulsar-admin "$root/usr/bin/pulsar-admin"
 strip --strip-unneeded "$root/usr/bin/geminga"
 install -m644 deploy/geminga.service "$root/lib/systemd/system/geminga.service"
 install -m644 deploy/geminga.conf "$root/etc/geminga/geminga.conf"

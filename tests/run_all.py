@@ -11,6 +11,7 @@ Steps, in order (`--only STEP` runs some, `--list` names them):
   kill        official clients while the broker is killed with -9
   docs        what the README shows
   golden      the admin API compared with recordings of the real one
+  admin-cli   `geminga admin` compared with recordings of pulsar-admin
   clients     Key_Shared with the default batching of the Python, Java and Go clients
   conformance other projects' suites, the part of tests/conformance/ci-subset.txt
 
@@ -200,6 +201,7 @@ STEPS = {
     "kill": step_kill,
     "docs": lambda: pytest_step("tests/docs"),
     "golden": lambda: counted(["tests/conformance/golden.py"], python_env()),
+    "admin-cli": lambda: counted(["tests/conformance/admin_cli.py"], python_env()),
     "clients": lambda: pytest_step("tests/clients"),
     "conformance": step_conformance,
 }

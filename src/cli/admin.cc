@@ -149,7 +149,9 @@ Status run(const Command& command, const std::vector<std::string>& words,
   const Request request = make_request(command, values);
   GM_ASSIGN_OR_RETURN(const Answer answer,
                       client->must(request.method, request.target, request.body));
-  const Print print = json && command.print != Print::Nothing ? Print::Json : command.print;
+  Print print = json && command.print != Print::Nothing ? Print::Json : command.print;
+  const auto* indent = values.if_contains("indent");
+  if (print == Print::Raw && indent != nullptr && indent->as_bool()) print = Print::Gson;
   print_text(render(print, answer.body, !call.as_json));
   return Status::ok();
 }
@@ -166,8 +168,9 @@ int usage_error(std::string_view program, const std::string& text, const std::st
   return kExitFailed;
 }
 
+// `domain`: what a topic's name without one begins with; empty: persistent.
 int run_group(std::string_view program, const Group& group, std::vector<std::string> words,
-              Settings& settings) {
+              Settings& settings, std::string_view domain) {
   const std::string group_name(first_name(group.names));
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     std::fputs(help_of(program, group).c_str(), words.empty() ? stderr : stdout);
@@ -186,13 +189,15 @@ int run_group(std::string_view program, const Group& group, std::vector<std::str
       words.emplace_back(name.starts_with("enable") ? "-e" : "-d");
     }
   }
+  if (!domain.empty() && name == "list") words.emplace_back("--topic-domain=non_persistent");
   if (command == nullptr)
     return usage_error(program, group_name + " has no command '" + name + "'", group_name + " ");
   if (asks_for_help(words)) {
     std::fputs(help_of(program, of, *command).c_str(), stdout);
     return kExitOk;
   }
-  const Arguments arguments = describe(command->arguments);
+  Arguments arguments = describe(command->arguments);
+  arguments.domain = domain;
   take_output(words, arguments, settings);
   const Status done = run(*command, words, arguments, settings);
   if (done.is_ok()) return kExitOk;
@@ -265,7 +270,9 @@ int admin_main(int argc, char** argv) {
   const std::string name = words[0];
   words.erase(words.begin());
   for (const Group& group : groups()) {
-    if (has_name(group.names, name)) return run_group(program, group, std::move(words), settings);
+    if (!has_name(group.names, name)) continue;
+    return run_group(program, group, std::move(words), settings,
+                     name == "non-persistent" ? "non-persistent://" : "");
   }
   return usage_error(program, "there is no group '" + name + "'", "");
 }

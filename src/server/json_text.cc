@@ -39,8 +39,13 @@ void append_double(std::string& out, double value) {
     out += std::isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
     return;
   }
+  // Between these Java prints no exponent.
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-3 && size < 1e7);
   std::array<char, 40> text;
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] =
+      plain ? std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed)
+            : std::to_chars(text.data(), text.data() + text.size(), value);
   const std::string_view written(text.data(), static_cast<std::size_t>(end - text.data()));
   out += written;
   if (written.find_first_of(".e") == std::string_view::npos) out += ".0";

@@ -94,6 +94,11 @@ Result<json::value> number(std::string_view text) {
 }
 
 Result<json::value> amount(std::string_view kind, std::string_view text) {
+  if (kind == "enum") {
+    std::string name = with_case(text, true);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return json::value(std::move(name));
+  }
   if (kind == "size" || kind == "mb") {
     GM_ASSIGN_OR_RETURN(const std::int64_t bytes, parse_size(text));
     if (kind == "size" || bytes <= 0) return json::value(bytes);
@@ -237,8 +242,10 @@ class Parser {
     ++position_;
     values_[positional.name] = word;
     if (positional.topic) {
-      GM_ASSIGN_OR_RETURN(std::string path, topic_path(word));
-      values_["topic-name"] = TopicName::parse_lenient(word)->full();
+      const bool bare = word.find("://") == std::string::npos;
+      const std::string name = bare ? arguments_.domain + word : word;
+      GM_ASSIGN_OR_RETURN(std::string path, topic_path(name));
+      values_["topic-name"] = TopicName::parse_lenient(name)->full();
       values_[positional.name] = std::move(path);
     } else if (positional.name_space) {
       const std::string full = word.find('/') == std::string::npos ? "public/" + word : word;

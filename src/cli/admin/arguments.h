@@ -10,8 +10,8 @@
 //   given
 // An option's value has the name of its first long form without dashes (else of its short form).
 // Kinds: text upper lower int num bool list (comma-separated, repeatable) map (k=v,k=v,
-// repeatable) json size (bytes) mb (of a size) sec min ms (of a time) id (message id) position
-// date.
+// repeatable) enum (upper, '_' for '-') json size (bytes) mb (of a size) sec min ms (of a time) id
+// (message id) position date.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -39,6 +39,7 @@ struct Positional {
   bool rest = false;
 };
 struct Arguments {
+  std::string domain;  // of topics that are named without one, as "non-persistent://"
   std::vector<Positional> positionals;
   std::vector<Option> options;
 };

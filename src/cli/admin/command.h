@@ -16,7 +16,10 @@ namespace geminga::admin_cli {
 // How the body of an answer is shown.
 enum class Print : std::uint8_t {
   Nothing,
-  Json,   // as pulsar-admin writes it: indented by two, " : " between name and value
+  Json,   // as pulsar-admin writes most answers: indented by two, " : " between name and value
+  Gson,   // as it writes some: `"name": value`, elements of arrays on lines of their own
+  Raw,    // in one piece; with --indent as Gson
+  Plain,  // a string without its quotes, null if there is nothing
   Lines,  // each element on a line of its own
   Text,   // the body as it is
   Map,    // "name    value" lines

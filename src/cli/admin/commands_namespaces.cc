@@ -135,12 +135,13 @@ constexpr Command kCommands[] = {
      {},
      Print::Lines,
      "Lists the namespaces of the old form of a tenant and cluster"},
-    {"topics|destinations",
+    {"topics",
      "namespace -m,--mode:upper -ist,--include-system-topic",
      GET("topics?mode={mode}&includeSystemTopic={include-system-topic}"),
      {},
      Print::Lines,
      "Lists the topics of a namespace"},
+    {"destinations", kNs, GET("topics"), {}, Print::Lines, "Lists the topics of a namespace"},
     {"bundles", kNs, GET("bundles"), {}, Print::Json, "Shows the bundles of a namespace"},
     {"policies", kNs, "GET " NS(""), {}, Print::Json, "Shows all policies of a namespace"},
     {"create",
@@ -374,7 +375,7 @@ constexpr Command kCommands[] = {
     {"remove-compaction-threshold", kNs, REMOVE("compactionThreshold")},
     {"get-offload-threshold", kNs, {}, {}, Print::Nothing, {}, show_offload_threshold},
     {"set-offload-threshold",
-     "namespace -s,--size:size! -t,--time:sec",
+     "namespace -s,--size:size! -t,--time:sec=-1",
      {},
      {},
      Print::Nothing,
@@ -393,7 +394,7 @@ constexpr Command kCommands[] = {
      kNs,
      GET("schemaAutoUpdateCompatibilityStrategy"),
      {},
-     Print::Json},
+     Print::Plain},
     {"set-schema-autoupdate-strategy",
      "namespace -c,--compatibility:text -d,--disabled",
      {},
@@ -414,7 +415,11 @@ constexpr Command kCommands[] = {
                  to_json(disabled ? off : *strategy))
            .status();
      }},
-    {"get-schema-compatibility-strategy", kNs, GET("schemaCompatibilityStrategy"), {}, Print::Json},
+    {"get-schema-compatibility-strategy",
+     kNs,
+     GET("schemaCompatibilityStrategy"),
+     {},
+     Print::Plain},
     {"set-schema-compatibility-strategy", "namespace -c,--compatibility:upper!",
      "PUT " NS("/schemaCompatibilityStrategy"), R"("$compatibility")"},
     {"get-is-allow-auto-update-schema", kNs, GET("isAllowAutoUpdateSchema"), {}, Print::Json},
@@ -428,9 +433,10 @@ constexpr Command kCommands[] = {
     {"set-offload-policies",
      "namespace -d,--driver:text! -r,--region:text -b,--bucket:text -e,--endpoint:text "
      "-i,--aws-id:text -s,--aws-secret:text -ro,--s3-role:text "
-     "-rsn,--s3-role-session-name:text -mbs,--maxBlockSize:size -rbs,--readBufferSize:size "
+     "-rsn,--s3-role-session-name:text=pulsar-s3-offload -mbs,--maxBlockSize:size=64M "
+     "-rbs,--readBufferSize:size=1M "
      "-oae,--offloadAfterElapsed:ms -oat,--offloadAfterThreshold:size "
-     "-oats,--offloadAfterThresholdInSeconds:sec -orp,--offloadedReadPriority:text",
+     "-oats,--offloadAfterThresholdInSeconds:sec -orp,--offloadedReadPriority:enum",
      {},
      {},
      Print::Nothing,
@@ -458,7 +464,7 @@ constexpr Command kCommands[] = {
     {"remove-max-topics-per-namespace", kNs, REMOVE("maxTopicsPerNamespace")},
     {"set-property", "namespace -k,--key:text! -v,--value:text!",
      "PUT " NS("/property/{key}/{value}")},
-    {"get-property", "namespace -k,--key:text!", GET("property/{key}"), {}, Print::Text},
+    {"get-property", "namespace -k,--key:text!", GET("property/{key}"), {}, Print::Plain},
     {"remove-property", "namespace -k,--key:text!", REMOVE("property/{key}"), {}, Print::Text},
     {"set-properties", "namespace -p,--properties:map!", "PUT " NS("/properties"),
      R"("$properties")"},

@@ -71,7 +71,7 @@ Status get(Call& call) {
                           {"properties", member("properties")}};
   const json::value shown =
       one ? json::value(info) : json::object{{"version", member("version")}, {"schemaInfo", info}};
-  print_text(pretty(shown) + "\n");
+  print_text(pretty_gson(shown) + "\n");
   return Status::ok();
 }
 

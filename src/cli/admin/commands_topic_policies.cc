@@ -231,10 +231,10 @@ constexpr Command kCommands[] = {
     {"set-offload-policies",
      "topic -d,--driver:text! -r,--region:text -b,--bucket:text -e,--endpoint:text "
      "-i,--aws-id:text -s,--aws-secret:text --ro,--s3-role:text "
-     "--s3-role-session-name,-rsn:text -m,--maxBlockSizeInBytes:int=67108864 "
-     "-rb,--readBufferSizeInBytes:int=1048576 -t,--offloadThresholdInBytes:int "
+     "-rsn,--s3-role-session-name:text=pulsar-s3-offload -m,--maxBlockSizeInBytes:size=64M "
+     "-rb,--readBufferSizeInBytes:size=1M -t,--offloadThresholdInBytes:size "
      "-ts,--offloadThresholdInSeconds:int -dl,--offloadDeletionLagInMillis:int "
-     "-orp,--offloadedReadPriority:lower -g,--global",
+     "-orp,--offloadedReadPriority:enum -g,--global",
      SET("offloadPolicies"), kOffloadBody},
     {"remove-offload-policies", kTopic, REMOVE("offloadPolicies")},
     {"get-inactive-topic-policies",
@@ -255,7 +255,7 @@ constexpr Command kCommands[] = {
      {},
      Print::Json},
     {"set-max-subscriptions-per-topic|set-max-subscriptions",
-     "topic -s,--max-subscriptions-per-topic:int! -g,--global", SET("maxSubscriptionsPerTopic"),
+     "topic -s,-m,--max-subscriptions-per-topic:int! -g,--global", SET("maxSubscriptionsPerTopic"),
      R"("$max-subscriptions-per-topic")"},
     {"remove-max-subscriptions-per-topic|remove-max-subscriptions", kTopic,
      REMOVE("maxSubscriptionsPerTopic")},
@@ -263,7 +263,7 @@ constexpr Command kCommands[] = {
      "topic -ap,--applied",
      GET("schemaCompatibilityStrategy?applied={applied}"),
      {},
-     Print::Json,
+     Print::Plain,
      {}},
     {"set-schema-compatibility-strategy", "topic <strategy>? -s,--strategy:upper",
      "PUT /admin/v2/{topic}/schemaCompatibilityStrategy", R"("$strategy")"},

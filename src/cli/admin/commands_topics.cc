@@ -149,7 +149,6 @@ Status delete_topics(Call& call) {
 
 Status create_subscription(Call& call) {
   json::object body = call.values.at("messageId").as_object();
-  body["batchSize"] = 0;
   if (const auto* properties = call.values.if_contains("property"))
     body["properties"] = *properties;
   return call.client
@@ -202,7 +201,8 @@ Status reset_cursor(Call& call) {
 
 Status peek(Call& call) {
   const std::int64_t count = call.values.at("count").as_int64();
-  for (std::int64_t i = 1; i <= count; ++i) {
+  std::int64_t shown_messages = 0;
+  for (std::int64_t i = 1; shown_messages < count; ++i) {
     GM_ASSIGN_OR_RETURN(
         const Answer answer,
         call.client.ask("GET", make_target("/admin/v2/{topic}/subscription/{subscription}"
@@ -212,15 +212,17 @@ Status peek(Call& call) {
     if (answer.status == 404 && answer.reason() == "Message not found") break;  // no more
     if (!answer.ok()) return Status::PreconditionFailed(answer.reason());
     GM_ASSIGN_OR_RETURN(const std::string shown, show_messages(answer));
+    const std::string in_batch = answer.header("x-pulsar-num-batch-message");
+    shown_messages += in_batch.empty() ? 1 : std::max(std::atoi(in_batch.c_str()), 1);
     print_text((i > 1 ? std::string(kRule) + "\n" : "") + shown);
   }
   return Status::ok();
 }
 
-Status show_message(Call& call, std::string_view pattern) {
+Status show_message(Call& call, std::string_view pattern, bool by_id) {
   GM_ASSIGN_OR_RETURN(const Answer answer,
                       call.client.must("GET", make_target(pattern, call.values)));
-  GM_ASSIGN_OR_RETURN(const std::string shown, show_messages(answer));
+  GM_ASSIGN_OR_RETURN(const std::string shown, show_messages(answer, by_id));
   print_text(shown);
   return Status::ok();
 }
@@ -399,6 +401,12 @@ constexpr Command kCommands[] = {
      [](Call& call) {
        return list_in(call, "/partitioned?includeSystemTopic={include-system-topic}");
      }},
+    {"list-in-bundle",
+     "namespace -b,--bundle:text!",
+     "GET /admin/v2/non-persistent/{namespace}/{bundle}",
+     {},
+     Print::Lines,
+     "Lists the non-persistent topics of a bundle"},
     {"explain",
      "topic -s,--subscription:text!",
      {},
@@ -489,7 +497,7 @@ constexpr Command kCommands[] = {
      "topic",
      "GET " T("/internal-info"),
      {},
-     Print::Json,
+     Print::Gson,
      "Shows what is stored about a topic's log"},
     {"partitioned-stats",
      "topic -gpb,--get-precise-backlog -sbs,--get-subscription-backlog-size "
@@ -582,8 +590,10 @@ constexpr Command kCommands[] = {
      Print::Nothing,
      "Shows a message counted from an end of the topic",
      [](Call& call) {
-       return show_message(call, T("/examinemessage?initialPosition={initialPosition}"
-                                   "&messagePosition={messagePosition}"));
+       return show_message(call,
+                           T("/examinemessage?initialPosition={initialPosition}"
+                             "&messagePosition={messagePosition}"),
+                           false);
      }},
     {"get-message-by-id",
      "topic -l,--ledgerId:int! -e,--entryId:int!",
@@ -591,7 +601,7 @@ constexpr Command kCommands[] = {
      {},
      Print::Nothing,
      "Shows a message",
-     [](Call& call) { return show_message(call, T("/ledger/{ledgerId}/entry/{entryId}")); }},
+     [](Call& call) { return show_message(call, T("/ledger/{ledgerId}/entry/{entryId}"), true); }},
     {"get-message-id",
      "topic -d,--datetime:date!",
      "GET " T("/messageid/{datetime}"),

@@ -47,13 +47,14 @@ std::int64_t time_of(const std::string& header) {
 using Properties = std::map<std::string, std::string>;
 
 std::string show_one(const Answer& answer, const std::string& id, std::int64_t event_ms,
-                     const Properties& properties, std::string_view payload) {
+                     const Properties& properties, std::string_view payload, bool by_id) {
   std::string out = id + fmt::format("\nPublish time: {}\nEvent time: {}\n",
                                      time_of(answer.header("x-pulsar-publish-time")), event_ms);
   if (const auto stamp = answer.header("x-pulsar-broker-entry-metadata-timestamp"); !stamp.empty())
     out += fmt::format("Broker entry metadata timestamp: {}\n", time_of(stamp));
   if (const auto index = answer.header("x-pulsar-broker-entry-metadata-index"); !index.empty())
     out += "Broker entry metadata index: " + index + "\n";
+  if (by_id) out += "Redelivery count: 0\n";
   if (!properties.empty()) {
     out += "Properties:\n";
     for (const auto& [key, value] : properties) out += key + "    " + value + "\n";
@@ -63,13 +64,13 @@ std::string show_one(const Answer& answer, const std::string& id, std::int64_t e
 
 }  // namespace
 
-Result<std::string> show_messages(const Answer& answer) {
+Result<std::string> show_messages(const Answer& answer, bool by_id) {
   const std::string id = answer.header("x-pulsar-message-id");
   const std::string in_batch = answer.header("x-pulsar-num-batch-message");
   if (in_batch.empty()) {
     // The message's own properties are not shown, as in pulsar-admin.
     return show_one(answer, "Message ID: " + id, time_of(answer.header("x-pulsar-event-time")), {},
-                    answer.body);
+                    answer.body, by_id);
   }
   std::int32_t count = 0;
   std::from_chars(in_batch.data(), in_batch.data() + in_batch.size(), count);
@@ -86,10 +87,10 @@ Result<std::string> show_messages(const Answer& answer) {
     for (const auto& property : metadata.properties())
       properties[property.key()] = property.value();
     if (index > 0) out += kRule;
-    out +=
-        show_one(answer, fmt::format("Batch Message ID: {}:{}", id, index),
-                 static_cast<std::int64_t>(metadata.event_time()), properties,
-                 {reinterpret_cast<const char*>(message->payload.data()), message->payload.size()});
+    out += show_one(
+        answer, fmt::format("Batch Message ID: {}:{}", id, index),
+        static_cast<std::int64_t>(metadata.event_time()), properties,
+        {reinterpret_cast<const char*>(message->payload.data()), message->payload.size()}, by_id);
     ++index;
   }
   if (!batch.ok() || index != count)

@@ -8,8 +8,9 @@
 
 namespace geminga::admin_cli {
 
-// One message, or each of a batch with a rule between. InvalidArgument if a batch is malformed.
-Result<std::string> show_messages(const Answer& answer);
+// One message, or each of a batch with a rule between. `by_id`: as
+// get-message-by-id shows them. InvalidArgument if a batch is malformed.
+Result<std::string> show_messages(const Answer& answer, bool by_id = false);
 inline constexpr char kRule[] =
     "-------------------------------------------------------------------------\n";
 

@@ -48,6 +48,33 @@ void append_pretty(std::string& out, const json::value& value, std::size_t level
   }
 }
 
+void append_gson(std::string& out, const json::value& value, std::size_t level) {
+  const std::string inside(2 * (level + 1), ' ');
+  const std::string end = "\n" + std::string(2 * level, ' ');
+  bool first = true;
+  if (value.is_object() && !value.get_object().empty()) {
+    out += "{\n";
+    for (const auto& member : value.get_object()) {
+      if (!std::exchange(first, false)) out += ",\n";
+      out += inside;
+      append_json_string(out, member.key());
+      out += ": ";
+      append_gson(out, member.value(), level + 1);
+    }
+    out += end + "}";
+  } else if (value.is_array() && !value.get_array().empty()) {
+    out += "[\n";
+    for (const json::value& each : value.get_array()) {
+      if (!std::exchange(first, false)) out += ",\n";
+      out += inside;
+      append_gson(out, each, level + 1);
+    }
+    out += end + "]";
+  } else {
+    append_json(out, value);
+  }
+}
+
 using Rows = std::vector<std::pair<std::string, std::string>>;
 void flatten(const std::string& path, const json::value& value, Rows& rows) {
   const auto below = [&](std::string_view name) {
@@ -93,6 +120,12 @@ std::string pretty(const json::value& value) {
   return out;
 }
 
+std::string pretty_gson(const json::value& value) {
+  std::string out;
+  append_gson(out, value, 0);
+  return out;
+}
+
 std::string plain(const json::value& value) {
   if (value.is_string()) return std::string(value.get_string());
   std::string out;
@@ -112,11 +145,14 @@ std::string plain(const json::value& value) {
 
 std::string render(Print print, const std::string& body, bool table) {
   if (print == Print::Nothing) return {};
-  if (print == Print::Text) return body + "\n";
+  if (print == Print::Text || print == Print::Raw) return body + "\n";
+  if (print == Print::Plain && body.empty()) return "null\n";
   if (body.empty()) return print == Print::Json && !table ? "null\n" : "";
   const auto parsed = parse_json(body);
   if (!parsed) return body + "\n";
   if (print == Print::Lines && parsed->is_array()) return lines_of(parsed->get_array());
+  if (print == Print::Plain) return plain(*parsed) + "\n";
+  if (print == Print::Gson) return pretty_gson(*parsed) + "\n";
   if (print == Print::Map && parsed->is_object()) {
     std::string out;
     for (const auto& member : parsed->get_object())

@@ -11,6 +11,8 @@ namespace geminga::admin_cli {
 
 // As Java's Jackson prints it: two spaces a level, `"name" : value`, arrays on one line.
 std::string pretty(const boost::json::value& value);
+// As Java's Gson prints it.
+std::string pretty_gson(const boost::json::value& value);
 // As Java's toString() shows a value in a map: no quotes, "[a, b]".
 std::string plain(const boost::json::value& value);
 

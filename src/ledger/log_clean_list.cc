@@ -9,7 +9,7 @@
 
 #include "base/crc32c.h"
 #include "ledger/log_format.h"
-#include "ledger/log_segments.h"
+#include "ledger/log_segment_file.h"
 
 namespace geminga {
 

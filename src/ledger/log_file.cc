@@ -242,4 +242,14 @@ AlignedMemory::AlignedMemory(std::size_t size)
 }
 void AlignedMemory::Free::operator()(std::byte* data) const { std::free(data); }
 
+Status read_exactly(LogFile& file, std::uint64_t offset, std::span<std::byte> into) {
+  auto got = file.read(offset, into);
+  if (!got) return got.status();
+  if (*got < into.size()) {
+    return Status::Corruption(fmt::format("{} ends at offset {}, {} bytes too early", file.path(),
+                                          offset + *got, into.size() - *got));
+  }
+  return Status::ok();
+}
+
 }  // namespace geminga

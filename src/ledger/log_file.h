@@ -59,6 +59,9 @@ class LogFolder {
 Result<std::unique_ptr<LogFolder>> open_log_folder(const std::string& path, bool direct,
                                                    bool read_only);
 
+// read() in full; Corruption if the file ends before.
+Status read_exactly(LogFile& file, std::uint64_t offset, std::span<std::byte> into);
+
 // Memory for I/O, aligned to 4096.
 class AlignedMemory {
  public:

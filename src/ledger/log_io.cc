@@ -9,16 +9,6 @@
 
 namespace geminga {
 
-Status read_exactly(LogFile& file, std::uint64_t offset, std::span<std::byte> into) {
-  auto got = file.read(offset, into);
-  if (!got) return got.status();
-  if (*got < into.size()) {
-    return Status::Corruption(fmt::format("{} ends at offset {}, {} bytes too early", file.path(),
-                                          offset + *got, into.size() - *got));
-  }
-  return Status::ok();
-}
-
 namespace {
 
 class ThreadedLogIo final : public LogIo {

@@ -48,7 +48,4 @@ std::unique_ptr<LogIo> make_threaded_log_io(Shard& shard);
 std::unique_ptr<LogIo> make_inline_log_io(Shard& shard);
 Result<std::unique_ptr<LogIo>> make_uring_log_io(Shard& shard);
 
-// read() in full, as the implementations above need it.
-Status read_exactly(LogFile& file, std::uint64_t offset, std::span<std::byte> into);
-
 }  // namespace geminga

@@ -24,6 +24,7 @@
 #include "ledger/ledger_state.h"
 #include "ledger/log_footer.h"
 #include "ledger/log_options.h"
+#include "ledger/log_segment_file.h"
 #include "runtime/async.h"
 #include "runtime/shard.h"
 
@@ -59,12 +60,6 @@ struct LogSegment {
 
   std::uint64_t sequence() const { return header.sequence; }
 };
-
-std::string segment_name(std::uint32_t slot);
-// The slot of a file name, or nothing.
-std::optional<std::uint32_t> segment_slot(const std::string& name);
-// Writes both copies of the header, one after the other.
-Status write_segment_header(LogFile& file, const log_format::SegmentHeader& header);
 
 class LogSegments {
  public:

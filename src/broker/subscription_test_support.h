@@ -21,7 +21,7 @@
 namespace geminga::testing {
 
 // A connection that keeps what it is sent.
-class TestOutbox final : public Outbox {
+class TestOutbox : public Outbox {
  public:
   struct Message {
     std::uint64_t consumer_id;

@@ -96,8 +96,7 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::get(TopicName name, bool create
     if (at == topics_.end()) break;
     if (!at->second.topic->closing()) co_return at->second.topic;
     // A write failed; its unloading is about to begin.
-    const Status unloaded = co_await unload(name);
-    if (!unloaded) co_return unloaded;
+    GM_CO_RETURN_IF_ERROR(co_await unload_closing(name));
   }
   Turn turn(*this, name);
   const std::int64_t began = monotonic_ns();
@@ -157,7 +156,7 @@ void TopicShard::unload_failed(const TopicName& name) {
   broker_.metrics().of(shard_.id()).topics_failed.add();
   shard_.post([this, name] {
     spawn(shard_, gate_, [this, name]() -> Task<void> {
-      const Status status = co_await unload(name);
+      const Status status = co_await unload_closing(name);
       if (!status)
         GM_LOG_WARN("{}: closing it after a failed write: {}", name.full(), status.to_string());
     });
@@ -168,6 +167,19 @@ Task<Status> TopicShard::unload(TopicName name) {
   co_await wait_idle(name);
   const auto at = topics_.find(name);
   if (at == topics_.end()) co_return Status::ok();
+  co_return co_await close_loaded(std::move(name));
+}
+
+Task<Status> TopicShard::unload_closing(TopicName name) {
+  co_await wait_idle(name);
+  const auto at = topics_.find(name);
+  // Whoever wanted it meanwhile has unloaded it, and may have it open anew.
+  if (at == topics_.end() || !at->second.topic->closing()) co_return Status::ok();
+  co_return co_await close_loaded(std::move(name));
+}
+
+// Its slot is idle.
+Task<Status> TopicShard::close_loaded(TopicName name) {
   Turn turn(*this, name);
   auto topic = turn.slot().topic;
   const Status status = co_await topic->close();

@@ -63,6 +63,9 @@ class TopicShard {
   Task<Status> remove_log(TopicName name);
   Task<void> wait_idle(const TopicName& name);
   void unload_failed(const TopicName& name);
+  // Only if it still is the one that cannot serve any more.
+  Task<Status> unload_closing(TopicName name);
+  Task<Status> close_loaded(TopicName name);
   Task<void> look_after_topics();
   Task<void> expire_messages();
   Task<void> look_after_compaction();

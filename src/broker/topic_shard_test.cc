@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "broker/broker_test_support.h"
+#include "broker/subscription_test_support.h"
 
 namespace geminga {
 namespace {
@@ -63,6 +64,52 @@ TEST_F(TopicShardTest, InactiveTopicsAreDeletedAsTheirPolicySays) {
     co_await policies(R"({"inactive_topic_policies":{"deleteWhileInactive":false}})");
     EXPECT_TRUE(co_await look(0));
     EXPECT_TRUE(co_await look(100 * kMinute)) << "the policy forbids it";
+    (void)co_await topics.close();
+  });
+}
+
+// A client that comes back the moment it is told to go.
+class EagerOutbox final : public testing::TestOutbox {
+ public:
+  void send_close_producer(std::uint64_t) override {
+    if (come_back) std::exchange(come_back, nullptr)();
+  }
+  UniqueFunction<void()> come_back;
+};
+
+TEST_F(TopicShardTest, UnloadingAfterAFailedWriteLeavesTheTopicThatWasOpenedAnew) {
+  run_with_broker([this]() -> Task<void> {
+    TopicShard topics(*broker, shard());
+    Gate gate;
+    const auto failing = co_await load(topics);
+    std::shared_ptr<Topic> anew;
+    auto outbox = std::make_shared<EagerOutbox>();
+    outbox->come_back = [&] {
+      spawn(shard(), gate, [&]() -> Task<void> { anew = co_await load(topics); });
+    };
+    ProducerRequest request;
+    request.name = "p";
+    request.outbox = outbox;
+    const auto grant = co_await failing->add_producer(std::move(request));
+    EXPECT_TRUE(grant.is_ok()) << grant.status().to_string();
+    ledgers->faults().decide = [](const std::string& op, const std::string&) {
+      return op == "append" ? std::optional(testing::Fault{Status::Io("the disk is gone"), false})
+                            : std::nullopt;
+    };
+    PublishItem item;
+    item.producer = grant->producer;
+    item.entry = testing::make_entry("p", 0, "m");
+    item.messages = 1;
+    std::vector<PublishItem> items;
+    items.push_back(std::move(item));
+    failing->publish(items);
+    for (int i = 0; i < 5000 && anew == nullptr; ++i) co_await sleep_for(Millis(1));
+    EXPECT_NE(anew, nullptr);
+    EXPECT_NE(anew, failing);
+    co_await sleep_for(Millis(5));
+    EXPECT_EQ(topics.loaded(name()), anew) << "it was unloaded too";
+    ledgers->faults().heal();
+    co_await gate.close();
     (void)co_await topics.close();
   });
 }

@@ -6,7 +6,7 @@ set -euo pipefail
 build_packages=(
   build-essential cmake ninja-build ccache mold pkg-config
   libboost1.81-dev libboost-json1.81-dev libprotobuf-dev protobuf-compiler librocksdb-dev
-  libfmt-dev libspdlog-dev libcli11-dev liburing-dev libre2-dev
+  libfmt-dev libspdlog-dev libcli11-dev liburing-dev libre2-dev libyaml-cpp-dev
   libsnappy-dev liblz4-dev libzstd-dev zlib1g-dev libbz2-dev
 )
 test_packages=(

@@ -1,6 +1,7 @@
 // `geminga admin`: finds the group and the command, asks the broker, prints the answer.
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -100,8 +101,9 @@ Status take_options(std::vector<std::string>& words, Settings& settings) {
       if (*value != "token" && !value->ends_with("AuthenticationToken"))
         return Status::Unsupported("--auth-plugin " + *value + ": only tokens are known");
     } else if (name == "--request-timeout") {
-      settings.client.timeout_s = std::atoi(value->c_str());
-      if (settings.client.timeout_s <= 0)
+      const char* end = value->data() + value->size();
+      const auto read = std::from_chars(value->data(), end, settings.client.timeout_s);
+      if (read.ec != std::errc() || read.ptr != end || settings.client.timeout_s <= 0)
         return Status::InvalidArgument("--request-timeout: '" + *value +
                                        "' is no number of seconds");
     } else if (name == "-o" || name == "--output") {

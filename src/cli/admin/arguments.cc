@@ -94,11 +94,6 @@ Result<json::value> number(std::string_view text) {
 }
 
 Result<json::value> amount(std::string_view kind, std::string_view text) {
-  if (kind == "enum") {
-    std::string name = with_case(text, true);
-    std::replace(name.begin(), name.end(), '-', '_');
-    return json::value(std::move(name));
-  }
   if (kind == "size" || kind == "mb") {
     GM_ASSIGN_OR_RETURN(const std::int64_t bytes, parse_size(text));
     if (kind == "size" || bytes <= 0) return json::value(bytes);
@@ -136,6 +131,11 @@ Result<json::value> convert(std::string_view kind, std::string_view text) {
   if (kind == "num") return number(text);
   if (kind == "upper") return json::value(with_case(text, true));
   if (kind == "lower") return json::value(with_case(text, false));
+  if (kind == "enum") {
+    std::string name = with_case(text, true);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return json::value(std::move(name));
+  }
   if (kind == "size" || kind == "mb" || kind == "sec" || kind == "min" || kind == "ms")
     return amount(kind, text);
   if (kind == "map") return pairs(text);

@@ -53,6 +53,10 @@ TEST(AdminArguments, NamesBecomePaths) {
   EXPECT_THAT(parsed("namespace", {"a/b/c/d"}), HasSubstr("Invalid namespace"));
 }
 
+TEST(AdminArguments, NamesOfAnEnumerationTakeAnyCaseAndDashes) {
+  EXPECT_EQ(parsed("-p:enum", {"-p", "tiered-storage-first"}), R"({"p":"TIERED_STORAGE_FIRST"})");
+}
+
 TEST(AdminArguments, OptionsHaveKinds) {
   constexpr std::string_view kOptions =
       "-s,--size:mb! -t,--time:min=1h -ap,--applied -l,--list:list -p,--property:map -n:int";

@@ -1,4 +1,6 @@
 // `tenants`, `clusters`, `ns-isolation-policy`.
+#include "cli/admin/arguments.h"
+#include "cli/admin/cluster_file.h"
 #include "cli/admin/command.h"
 #include "cli/admin/output.h"
 #include "cli/admin/request.h"
@@ -102,21 +104,79 @@ constexpr std::string_view kCluster =
     "--tls-factory-plugin-params:text";
 constexpr std::string_view kClusterBody =
     R"({"serviceUrl":"$url","serviceUrlTls":"$url-secure","brokerServiceUrl":"$broker-url","brokerServiceUrlTls":"$broker-url-secure","proxyServiceUrl":"$proxy-url","authenticationPlugin":"$auth-plugin","authenticationParameters":"$auth-parameters","proxyProtocol":"$proxy-protocol","brokerClientTlsEnabled":"$tls-enable","tlsAllowInsecureConnection":"$tls-allow-insecure","brokerClientTlsEnabledWithKeyStore":"$tls-enable-keystore","brokerClientTlsTrustStoreType":"$tls-trust-store-type","brokerClientTlsTrustStore":"$tls-trust-store","brokerClientTlsTrustStorePassword":"$tls-trust-store-pwd","brokerClientTlsKeyStoreType":"$tls-key-store-type","brokerClientTlsKeyStore":"$tls-key-store","brokerClientTlsKeyStorePassword":"$tls-key-store-pwd","brokerClientTrustCertsFilePath":"$tls-trust-certs-filepath","brokerClientKeyFilePath":"$tls-key-filepath","brokerClientCertificateFilePath":"$tls-certs-filepath","brokerClientSslFactoryPlugin":"$tls-factory-plugin","brokerClientSslFactoryPluginParams":"$tls-factory-plugin-params","listenerName":"$listener-name"})";
+
+// What the file of --cluster-config-file says holds where the command line says nothing.
+Status put_cluster(Call& call, std::string_view method) {
+  const Command row{{}, {}, "POST /", kClusterBody};
+  GM_ASSIGN_OR_RETURN(json::value body, parse_json(make_request(row, call.values).body));
+  if (const auto* file = call.values.if_contains("cluster-config-file")) {
+    // What a command line without options stands for.
+    GM_ASSIGN_OR_RETURN(const json::object silent,
+                        parse_arguments(describe(kCluster), {plain(call.values.at("cluster"))}));
+    GM_ASSIGN_OR_RETURN(const json::value defaults, parse_json(make_request(row, silent).body));
+    GM_ASSIGN_OR_RETURN(const json::object stated, read_cluster_file(plain(*file)));
+    for (const auto& [name, value] : stated) {
+      const json::value* given = body.as_object().if_contains(name);
+      const json::value* unsaid = defaults.as_object().if_contains(name);
+      if (given == nullptr || (unsaid != nullptr && *given == *unsaid))
+        body.as_object()[name] = value;
+    }
+  }
+  return call.client
+      .must(method, make_target("/admin/v2/clusters/{cluster}", call.values), to_json(body))
+      .status();
+}
+
+// One after the other, so that what fails is named and what is left can be deleted again.
+Status delete_everything(Call& call) {
+  const auto list = [&](const std::string& path) { return get_json(call, path); };
+  const auto drop = [&](const std::string& path) {
+    return call.client.must("DELETE", "/admin/v2/" + path + "?force=true").status();
+  };
+  GM_ASSIGN_OR_RETURN(const json::value tenants, list("/admin/v2/tenants"));
+  for (const json::value& tenant : tenants.as_array()) {
+    GM_ASSIGN_OR_RETURN(const json::value namespaces,
+                        list("/admin/v2/namespaces/" + plain(tenant)));
+    for (const json::value& name : namespaces.as_array()) {
+      GM_RETURN_IF_ERROR(drop("namespaces/" + plain(name)));
+    }
+    GM_RETURN_IF_ERROR(drop("tenants/" + plain(tenant)));
+  }
+  return Status::ok();
+}
+
+Status delete_cluster(Call& call) {
+  if (call.values.at("all").as_bool()) GM_RETURN_IF_ERROR(delete_everything(call));
+  return call.client.must("DELETE", make_target("/admin/v2/clusters/{cluster}", call.values))
+      .status();
+}
+
 constexpr std::string_view kDomain = "<cluster> --domain-name:text! --broker-list:list";
 
 constexpr Command kClusters[] = {
     {"list", "-c,--current", {}, {}, Print::Nothing, "Lists the clusters", list_clusters},
     {"get", "<cluster>", "GET /admin/v2/clusters/{cluster}", {}, Print::Json, "Shows a cluster"},
-    {"create", kCluster, "PUT /admin/v2/clusters/{cluster}", kClusterBody, Print::Nothing,
-     "Makes a cluster known"},
-    {"update", kCluster, "POST /admin/v2/clusters/{cluster}", kClusterBody, Print::Nothing,
-     "Changes what is known of a cluster"},
-    {"delete",
-     "<cluster> -a,--all",
-     "DELETE /admin/v2/clusters/{cluster}",
+    {"create",
+     kCluster,
+     {},
      {},
      Print::Nothing,
-     "Forgets a cluster"},
+     "Makes a cluster known",
+     [](Call& call) { return put_cluster(call, "PUT"); }},
+    {"update",
+     kCluster,
+     {},
+     {},
+     Print::Nothing,
+     "Changes what is known of a cluster",
+     [](Call& call) { return put_cluster(call, "POST"); }},
+    {"delete",
+     "<cluster> -a,--all",
+     {},
+     {},
+     Print::Nothing,
+     "Forgets a cluster; with --all every tenant, namespace and topic goes, too",
+     delete_cluster},
     {"update-peer-clusters", "<cluster> --peer-clusters:list!",
      "POST /admin/v2/clusters/{cluster}/peers", R"("$peer-clusters")", Print::Nothing,
      "Names the clusters that may take a cluster's place"},

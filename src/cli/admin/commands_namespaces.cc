@@ -20,8 +20,6 @@ constexpr std::string_view kNs = "namespace";
 constexpr std::string_view kRate =
     "namespace -md,--msg-dispatch-rate:int=-1 -bd,--byte-dispatch-rate:int=-1 "
     "-dt,--dispatch-rate-period:int=1 -rp,--relative-to-publish-rate";
-constexpr std::string_view kRateBody =
-    R"({"dispatchThrottlingRateInMsg":"$msg-dispatch-rate","dispatchThrottlingRateInByte":"$byte-dispatch-rate","relativeToPublishRate":"$relative-to-publish-rate","ratePeriodInSecond":"$dispatch-rate-period"})";
 constexpr std::string_view kOnOff = "namespace -e,--enable@on=true -d,--disable@on=false";
 
 Status create(Call& call) {
@@ -194,8 +192,7 @@ constexpr Command kCommands[] = {
     {"set-backlog-quota",
      "namespace -l,--limit:size=-1 -lt,--limitTime:sec=-1 -p,--policy:text! "
      "-t,--type:lower=destination_storage",
-     SET("backlogQuota?backlogQuotaType={type}"),
-     R"({"limit":"$limit","limitSize":"$limit","limitTime":"$limitTime","policy":"$policy"})"},
+     SET("backlogQuota?backlogQuotaType={type}"), kQuotaBody},
     {"remove-backlog-quota", "namespace -t,--type:lower=destination_storage",
      REMOVE("backlogQuota?backlogQuotaType={type}")},
     {"get-persistence", kNs, GET("persistence"), {}, Print::Json},
@@ -203,8 +200,7 @@ constexpr Command kCommands[] = {
      "namespace -e,--bookkeeper-ensemble:int=2 -w,--bookkeeper-write-quorum:int=2 "
      "-a,--bookkeeper-ack-quorum:int=2 -r,--ml-mark-delete-max-rate:num=0 "
      "-c,--ml-storage-class:text",
-     SET("persistence"),
-     R"({"bookkeeperEnsemble":"$bookkeeper-ensemble","bookkeeperWriteQuorum":"$bookkeeper-write-quorum","bookkeeperAckQuorum":"$bookkeeper-ack-quorum","managedLedgerMaxMarkDeleteRate":"$ml-mark-delete-max-rate","managedLedgerStorageClassName":"$ml-storage-class"})"},
+     SET("persistence"), kPersistenceBody},
     {"remove-persistence", kNs, REMOVE("persistence")},
     {"get-message-ttl", kNs, GET("messageTTL"), {}, Print::Json},
     {"set-message-ttl", "namespace -ttl,--messageTTL:sec!", SET("messageTTL"), R"("$messageTTL")"},
@@ -249,8 +245,7 @@ constexpr Command kCommands[] = {
     {"get-auto-subscription-creation", kNs, GET("autoSubscriptionCreation"), {}, Print::Json},
     {"remove-auto-subscription-creation", kNs, REMOVE("autoSubscriptionCreation")},
     {"get-retention", kNs, GET("retention"), {}, Print::Json},
-    {"set-retention", "namespace -t,--time:min! -s,--size:mb!", SET("retention"),
-     R"({"retentionTimeInMinutes":"$time","retentionSizeInMB":"$size"})"},
+    {"set-retention", "namespace -t,--time:min! -s,--size:mb!", SET("retention"), kRetentionBody},
     {"remove-retention", kNs, REMOVE("retention")},
     {"set-bookie-affinity-group", "namespace -pg,--primary-group:text! -sg,--secondary-group:text",
      SET("persistence/bookieAffinity"),
@@ -283,16 +278,14 @@ constexpr Command kCommands[] = {
     {"get-dispatch-rate", kNs, GET("dispatchRate"), {}, Print::Json},
     {"set-subscribe-rate",
      "namespace -sr,--subscribe-rate:int=-1 -st,--subscribe-rate-period:int=30",
-     SET("subscribeRate"),
-     R"({"subscribeThrottlingRatePerConsumer":"$subscribe-rate","ratePeriodInSecond":"$subscribe-rate-period"})"},
+     SET("subscribeRate"), kSubscribeRateBody},
     {"get-subscribe-rate", kNs, GET("subscribeRate"), {}, Print::Json},
     {"remove-subscribe-rate", kNs, REMOVE("subscribeRate")},
     {"set-subscription-dispatch-rate", kRate, SET("subscriptionDispatchRate"), kRateBody},
     {"get-subscription-dispatch-rate", kNs, GET("subscriptionDispatchRate"), {}, Print::Json},
     {"remove-subscription-dispatch-rate", kNs, REMOVE("subscriptionDispatchRate")},
     {"set-publish-rate", "namespace -m,--msg-publish-rate:int=-1 -b,--byte-publish-rate:int=-1",
-     SET("publishRate"),
-     R"({"publishThrottlingRateInMsg":"$msg-publish-rate","publishThrottlingRateInByte":"$byte-publish-rate"})"},
+     SET("publishRate"), kPublishRateBody},
     {"get-publish-rate", kNs, GET("publishRate"), {}, Print::Json},
     {"remove-publish-rate", kNs, REMOVE("publishRate")},
     {"set-replicator-dispatch-rate",
@@ -308,7 +301,13 @@ constexpr Command kCommands[] = {
      {},
      Print::Nothing,
      "Acknowledges everything in a namespace",
-     [](Call& call) { return clear(call, "clearBacklog"); }},
+     [](Call& call) {
+       if (!call.values.at("force").as_bool()) {
+         GM_RETURN_IF_ERROR(
+             confirm("Are you sure you want to clear the backlog?", "--force asks no question"));
+       }
+       return clear(call, "clearBacklog");
+     }},
     {"unsubscribe",
      "namespace -s,--sub:text! -b,--bundle:text",
      {},
@@ -323,8 +322,7 @@ constexpr Command kCommands[] = {
     {"get-subscription-auth-mode", kNs, GET("subscriptionAuthMode"), {}, Print::Json},
     {"set-delayed-delivery",
      "namespace -e,--enable@on=true -d,--disable@on=false -t,--time:ms=1s -md,--maxDelay:ms=0",
-     SET("delayedDelivery"),
-     R"({"tickTime":"$time","active":"$on","maxDeliveryDelayInMillis":"$maxDelay"})"},
+     SET("delayedDelivery"), kDelayedBody},
     {"get-delayed-delivery", kNs, GET("delayedDelivery"), {}, Print::Json},
     {"remove-delayed-delivery", kNs, REMOVE("delayedDelivery")},
     {"get-inactive-topic-policies", kNs, GET("inactiveTopicPolicies"), {}, Print::Json},
@@ -332,8 +330,7 @@ constexpr Command kCommands[] = {
      "namespace -e,--enable-delete-while-inactive@on=true "
      "-d,--disable-delete-while-inactive@on=false -t,--max-inactive-duration:sec! "
      "-m,--delete-mode:text!",
-     SET("inactiveTopicPolicies"),
-     R"({"inactiveTopicDeleteMode":"$delete-mode","maxInactiveDurationSeconds":"$max-inactive-duration","deleteWhileInactive":"$on"})"},
+     SET("inactiveTopicPolicies"), kInactiveBody},
     {"remove-inactive-topic-policies", kNs, REMOVE("inactiveTopicPolicies")},
     {"get-max-producers-per-topic", kNs, GET("maxProducersPerTopic"), {}, Print::Json},
     {"set-max-producers-per-topic", "namespace -p,--max-producers-per-topic:int!",

@@ -21,8 +21,6 @@ constexpr std::string_view kSubscriptionRate =
     "topic -md,--msg-dispatch-rate:int=-1 -bd,--byte-dispatch-rate:int=-1 "
     "-dt,--dispatch-rate-period:int=1 -rp,--relative-to-publish-rate -g,--global "
     "-s,--subscription:text";
-constexpr std::string_view kRateBody =
-    R"({"dispatchThrottlingRateInMsg":"$msg-dispatch-rate","dispatchThrottlingRateInByte":"$byte-dispatch-rate","relativeToPublishRate":"$relative-to-publish-rate","ratePeriodInSecond":"$dispatch-rate-period"})";
 constexpr std::string_view kQuotaType = "topic -t,--type:lower=destination_storage -g,--global";
 
 // The rate of one subscription has another path.
@@ -86,7 +84,7 @@ constexpr Command kCommands[] = {
      {},
      Print::Json},
     {"set-retention", "topic -t,--time:min! -s,--size:mb! -g,--global", SET("retention"),
-     R"({"retentionTimeInMinutes":"$time","retentionSizeInMB":"$size"})"},
+     kRetentionBody},
     {"remove-retention", kTopic, REMOVE("retention")},
     {"get-backlog-quota|get-backlog-quotas",
      kApplied,
@@ -98,8 +96,7 @@ constexpr Command kCommands[] = {
     {"set-backlog-quota",
      "topic -l,--limit:size=-1 -lt,--limitTime:sec=-1 -p,--policy:text! "
      "-t,--type:lower=destination_storage -g,--global",
-     "POST /admin/v2/{topic}/backlogQuota?backlogQuotaType={type}&isGlobal={global?}",
-     R"({"limit":"$limit","limitSize":"$limit","limitTime":"$limitTime","policy":"$policy"})"},
+     "POST /admin/v2/{topic}/backlogQuota?backlogQuotaType={type}&isGlobal={global?}", kQuotaBody},
     {"remove-backlog-quota", kQuotaType,
      "DELETE /admin/v2/{topic}/backlogQuota?backlogQuotaType={type}&isGlobal={global?}"},
     {"get-max-producers|get-maxProducers",
@@ -139,8 +136,7 @@ constexpr Command kCommands[] = {
      "topic -e,--bookkeeper-ensemble:int=2 -w,--bookkeeper-write-quorum:int=2 "
      "-a,--bookkeeper-ack-quorum:int=2 -r,--ml-mark-delete-max-rate:num=0 "
      "-c,--ml-storage-class:text -g,--global",
-     SET("persistence"),
-     R"({"bookkeeperEnsemble":"$bookkeeper-ensemble","bookkeeperWriteQuorum":"$bookkeeper-write-quorum","bookkeeperAckQuorum":"$bookkeeper-ack-quorum","managedLedgerMaxMarkDeleteRate":"$ml-mark-delete-max-rate","managedLedgerStorageClassName":"$ml-storage-class"})"},
+     SET("persistence"), kPersistenceBody},
     {"remove-persistence", kTopic, REMOVE("persistence")},
     {"get-subscription-dispatch-rate",
      "topic -ap,--applied -g,--global -s,--subscription:text",
@@ -176,8 +172,7 @@ constexpr Command kCommands[] = {
     {"get-publish-rate", kTopic, GET("publishRate?isGlobal={global?}"), {}, Print::Json},
     {"set-publish-rate",
      "topic -m,--msg-publish-rate:int=-1 -b,--byte-publish-rate:int=-1 -g,--global",
-     SET("publishRate"),
-     R"({"publishThrottlingRateInMsg":"$msg-publish-rate","publishThrottlingRateInByte":"$byte-publish-rate"})"},
+     SET("publishRate"), kPublishRateBody},
     {"remove-publish-rate", kTopic, REMOVE("publishRate")},
     {"get-compaction-threshold",
      kApplied,
@@ -194,8 +189,7 @@ constexpr Command kCommands[] = {
      Print::Json},
     {"set-subscribe-rate",
      "topic -sr,--subscribe-rate:int=-1 -st,--subscribe-rate-period:int=30 -g,--global",
-     SET("subscribeRate"),
-     R"({"subscribeThrottlingRatePerConsumer":"$subscribe-rate","ratePeriodInSecond":"$subscribe-rate-period"})"},
+     SET("subscribeRate"), kSubscribeRateBody},
     {"remove-subscribe-rate", kTopic, REMOVE("subscribeRate")},
     {"get-max-consumers",
      kApplied,
@@ -213,8 +207,7 @@ constexpr Command kCommands[] = {
     {"set-delayed-delivery",
      "topic -e,--enable@on=true -d,--disable@on=false -t,--time:ms=1s -md,--maxDelay:ms=0 "
      "-g,--global",
-     SET("delayedDelivery"),
-     R"({"tickTime":"$time","active":"$on","maxDeliveryDelayInMillis":"$maxDelay"})"},
+     SET("delayedDelivery"), kDelayedBody},
     {"remove-delayed-delivery", kTopic, REMOVE("delayedDelivery")},
     {"get-dispatch-rate",
      kApplied,
@@ -246,8 +239,7 @@ constexpr Command kCommands[] = {
      "topic -e,--enable-delete-while-inactive@on=true "
      "-d,--disable-delete-while-inactive@on=false -t,--max-inactive-duration:sec! "
      "-m,--delete-mode:text! -g,--global",
-     SET("inactiveTopicPolicies"),
-     R"({"inactiveTopicDeleteMode":"$delete-mode","maxInactiveDurationSeconds":"$max-inactive-duration","deleteWhileInactive":"$on"})"},
+     SET("inactiveTopicPolicies"), kInactiveBody},
     {"remove-inactive-topic-policies", kTopic, REMOVE("inactiveTopicPolicies")},
     {"get-max-subscriptions-per-topic|get-max-subscriptions",
      kTopic,

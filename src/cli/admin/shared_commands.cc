@@ -1,6 +1,8 @@
 #include "cli/admin/shared_commands.h"
 
 #include <cstdio>
+#include <iostream>
+#include <string>
 
 #include "cli/admin/output.h"
 #include "cli/admin/request.h"
@@ -18,6 +20,14 @@ Status show_quotas(Call& call, std::string_view pattern) {
 }
 
 }  // namespace
+
+Status confirm(std::string_view question, std::string_view way_out) {
+  std::cerr << question << " (Y or N) " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "Y") return Status::ok();
+  return Status::PreconditionFailed("not confirmed, nothing was done; " + std::string(way_out));
+}
 
 void print_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 

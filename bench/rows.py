@@ -6,8 +6,10 @@ ratio that Geminga has to reach against Pulsar ('3x', '1/5'), or None. Ratios ar
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import holes
+import isolation
 import load
 import stress
 from brokers import BenchError, drop_page_cache
@@ -18,6 +20,8 @@ from harness.admin import Admin, AdminError
 class Plan:
     load_cpus: str          # cores of the load generator, None: anywhere
     quick: bool
+    work: Path              # where data may lie, on the disk that is measured
+    volume: str = None      # a folder on another disk, if there is one
 
     def seconds(self, full):
         return max(3, full // 4) if self.quick else full
@@ -187,6 +191,14 @@ def delayed(side, plan):
         yield Value(f"{name}: {which} until all are known", "ms", seconds * 1000, "lower",
                     note=f"{'within' if seconds < 2 else 'OVER'} 2 s" if side.name == "geminga" else "")
         yield Value(f"{name}: resident memory after the {which}", "MiB", mib, "lower", note=f"{empty_mib:.0f} MiB before the first message")
+
+
+@row("isolation", ("geminga",))
+def isolated_namespace(side, plan):
+    """Publishing 500 msg/s of 1 KiB while another namespace is flooded; medians of several rounds, quiet and flooded in turn."""
+    side.stop()         # it brings its own, twice
+    for what, unit, value, better, note in isolation.run(plan.work, plan.volume, plan.quick):
+        yield Value(what, unit, value, better, note=note)
 
 
 @row("idle-and-start")

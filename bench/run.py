@@ -89,6 +89,7 @@ def main():
     parser.add_argument("--unpinned", action="store_true", help="leave the placement on cores to the kernel")
     parser.add_argument("--write-readme", action="store_true")
     parser.add_argument("--work", help="folder of the brokers' data; its disk is what is measured (default build/bench/work)")
+    parser.add_argument("--volume", help="a folder on another disk, for the row `isolation`")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:
@@ -108,7 +109,7 @@ def main():
     lite = lite_binary() is not None
     if not lite:
         print("pulsar-lite could not be installed: its column stays empty")
-    plan = rows.Plan(load_cpus, args.quick)
+    plan = rows.Plan(load_cpus, args.quick, work, args.volume)
     measured, profiles, failed, begin = {"geminga": [], "pulsar": [], "pulsar-lite": []}, {}, [], time.monotonic()
     print(f"brokers on cores {broker_cpus or 'all'}, load on {load_cpus or 'all'}; data in {work}", flush=True)
     print("machine", flush=True)

@@ -13,13 +13,38 @@
 #include "broker/topic_policies.h"
 #include "broker/topic_shard.h"
 #include "broker/transactions.h"
+#include "broker/unacked_budget.h"
 #include "runtime/async.h"
 #include "schema/schema_registry.h"
 
 namespace geminga {
 
+namespace {
+
+BrokerLogs without_groups(const std::vector<LedgerStore*>& logs, unsigned shards) {
+  BrokerLogs all;
+  for (LedgerStore* log : logs) {
+    all.logs.push_back({log, static_cast<unsigned>(all.logs.size()) % shards});
+  }
+  all.groups.push_back({"", 0, static_cast<unsigned>(logs.size())});
+  return all;
+}
+
+std::vector<std::string> names_of(const std::vector<BrokerLogs::Group>& groups) {
+  std::vector<std::string> names;
+  for (const BrokerLogs::Group& group : groups) names.push_back(group.name);
+  return names;
+}
+
+}  // namespace
+
 Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& metadata,
                std::vector<LedgerStore*> logs, BrokerAddresses addresses)
+    : Broker(runtime, config, metadata, without_groups(logs, runtime.shard_count()),
+             std::move(addresses)) {}
+
+Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& metadata,
+               BrokerLogs logs, BrokerAddresses addresses)
     : runtime_(runtime),
       config_(config),
       metadata_(metadata),
@@ -27,15 +52,26 @@ Broker::Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& meta
       logs_(std::move(logs)),
       addresses_(std::move(addresses)),
       metrics_(std::make_unique<BrokerMetrics>(runtime.shard_count())),
-      namespaces_(std::make_unique<Namespaces>(metadata, config)) {
-  for (LedgerStore* log : logs_) {
-    schema_registries_.push_back(std::make_unique<SchemaRegistry>(metadata, *log));
+      namespaces_(std::make_unique<Namespaces>(metadata, config)),
+      isolation_(std::make_unique<Isolation>(
+          metadata, names_of(logs_.groups),
+          [this](std::string name_space) { return contents_of(std::move(name_space)); })) {
+  for (const BrokerLogs::Log& log : logs_.logs) {
+    schema_registries_.push_back(std::make_unique<SchemaRegistry>(metadata, *log.store));
   }
   for (unsigned i = 0; i < runtime.shard_count(); ++i) {
     topic_shards_.push_back(std::make_unique<TopicShard>(*this, runtime.shard(i)));
   }
+  unacked_ = std::make_unique<UnackedBudget>(
+      runtime.shard_count(), config.max_unacked_messages_per_broker,
+      parse_share(config.max_unacked_messages_per_subscription_on_broker_blocked).value_or(1),
+      [this] {
+        for (const auto& topics : topic_shards_) {
+          topics->shard().post([at = topics.get()] { at->resume_all(); });
+        }
+      });
   transactions_ = std::make_unique<Transactions>(*this);
-  sweep_ = std::make_unique<LedgerSweep>(runtime, metadata, logs_);
+  sweep_ = std::make_unique<LedgerSweep>(runtime, metadata, logs_.logs);
 }
 
 Broker::~Broker() = default;
@@ -43,6 +79,7 @@ Broker::~Broker() = default;
 Task<Status> Broker::open() {
   GM_CO_RETURN_IF_ERROR(co_await namespaces_->bootstrap());
   GM_CO_RETURN_IF_ERROR(co_await live_config_.open());
+  GM_CO_RETURN_IF_ERROR(co_await isolation_->open());
   // One number a start, so that names made before a restart are never made again.
   MetadataPut sequential;
   sequential.sequential = true;
@@ -78,16 +115,39 @@ Task<Status> Broker::close() {
 // --- where things are ---
 
 unsigned Broker::log_of(const TopicName& name) const {
-  return name.bundle_hash() % static_cast<unsigned>(logs_.size());
+  const BrokerLogs::Group& group = logs_.groups[isolation_->group_of(name.ns())];
+  return group.first + name.bundle_hash() % group.count;
 }
-LedgerStore& Broker::ledgers(const TopicName& name) { return *logs_[log_of(name)]; }
-Shard& Broker::shard_of(const TopicName& name) {
-  return runtime_.shard(log_of(name) % runtime_.shard_count());
+LedgerStore& Broker::ledgers(const TopicName& name) { return *logs_.logs[log_of(name)].store; }
+Shard& Broker::shard_of(const TopicName& name) const {
+  return runtime_.shard(logs_.logs[log_of(name)].shard);
 }
-SchemaRegistry& Broker::schemas(const TopicName& name) {
-  return *schema_registries_[log_of(name.base())];
+SchemaPlace Broker::schemas(const TopicName& name) {
+  const unsigned log = log_of(name.base());
+  return {runtime_.shard(logs_.logs[log].shard), *schema_registries_[log]};
 }
-Shard& Broker::schema_shard(const TopicName& name) { return shard_of(name.base()); }
+const std::string& Broker::service_url_of(const TopicName& name) const {
+  const unsigned group = isolation_->group_of(name.ns());
+  const bool own = group < addresses_.group_urls.size() && !addresses_.group_urls[group].empty();
+  return own ? addresses_.group_urls[group] : addresses_.service_url;
+}
+
+Task<Result<std::vector<std::string>>> Broker::contents_of(std::string name_space) {
+  auto found = co_await list_topics(name_space, true, true, true);
+  if (!found) co_return found.status();
+  for (const TopicDomain domain : {TopicDomain::Persistent, TopicDomain::NonPersistent}) {
+    auto partitioned = co_await namespaces_->partitioned_topics(name_space, domain);
+    if (!partitioned) co_return partitioned.status();
+    found->insert(found->end(), partitioned->begin(), partitioned->end());
+  }
+  auto schemas = co_await metadata_.children("/schemas/" + name_space);
+  if (!schemas) co_return schemas.status();
+  for (const std::string& topic : *schemas)
+    found->push_back("the schema of " + name_space + "/" + topic);
+  co_return std::move(*found);
+}
+
+UnackedBudget* Broker::unacked() { return unacked_->limited() ? unacked_.get() : nullptr; }
 
 std::string Broker::next_producer_name() {
   return fmt::format("{}-{}-{}", config_.cluster_name, instance_,
@@ -97,11 +157,17 @@ std::string Broker::next_producer_name() {
 // --- topics ---
 
 Task<Result<std::shared_ptr<Topic>>> Broker::topic(TopicName name, TopicOptions options) {
-  return topic_shards_[shard_of(name).id()]->get(std::move(name), options.create_if_missing);
+  Shard& shard = shard_of(name);
+  if (!shard.is_current()) {
+    co_return Status::ServiceNotReady(
+        fmt::format("namespace {} has moved to other shards; try again", name.ns()));
+  }
+  co_return co_await topic_shards_[shard.id()]->get(std::move(name), options.create_if_missing);
 }
 
 std::shared_ptr<Topic> Broker::loaded_topic(const TopicName& name) {
-  return topic_shards_[shard_of(name).id()]->loaded(name);
+  Shard& shard = shard_of(name);
+  return shard.is_current() ? topic_shards_[shard.id()]->loaded(name) : nullptr;
 }
 
 Task<Result<bool>> Broker::topic_exists(TopicName name) {
@@ -196,6 +262,8 @@ Task<Result<TopicSettings>> Broker::topic_settings(TopicName name) {
   if (!name.is_system()) {
     settings.deduplication =
         of_namespace.deduplication.value_or(config.broker_deduplication_enabled);
+    settings.deduplication_snapshot_seconds = of_namespace.deduplication_snapshot_seconds.value_or(
+        config.broker_deduplication_snapshot_interval_seconds);
     settings.max_producers =
         of_namespace.max_producers_per_topic.value_or(config.max_producers_per_topic);
     settings.max_consumers =

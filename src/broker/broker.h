@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "broker/isolation.h"
 #include "broker/live_config.h"
 #include "broker/topic.h"
 #include "broker/topic_name.h"
@@ -29,12 +30,36 @@ class Namespaces;      // tenants, namespaces, policies, partitioned topics (bro
 class SchemaRegistry;  // schema/schema_registry.h
 class Transactions;    // broker/transactions.h
 class LedgerSweep;     // broker/ledger_sweep.h
+class UnackedBudget;   // broker/unacked_budget.h
 class TopicShard;      // the topics of one shard (broker/topic_shard.h)
 struct BrokerMetrics;  // broker/broker_metrics.h
 
 struct BrokerAddresses {        // what lookups answer
   std::string service_url;      // "pulsar://localhost:6650"
   std::string web_service_url;  // "http://localhost:8080"
+  // Of isolation groups by number, where a group has a port of its own; else empty or missing.
+  std::vector<std::string> group_urls = {};
+};
+
+// The logs of the process, those of an isolation group beside each other.
+struct BrokerLogs {
+  struct Log {
+    LedgerStore* store = nullptr;
+    unsigned shard = 0;  // the one it lives on
+  };
+  struct Group {
+    std::string name;    // empty: of all namespaces that are not isolated
+    unsigned first = 0;  // of `logs`
+    unsigned count = 0;  // at least 1
+  };
+  std::vector<Log> logs;
+  std::vector<Group> groups;  // by number; the first has no name
+};
+
+class SchemaRegistry;
+struct SchemaPlace {
+  Shard& shard;
+  SchemaRegistry& registry;  // use on `shard`
 };
 
 struct SchemaRules {
@@ -44,7 +69,10 @@ struct SchemaRules {
 
 class Broker {
  public:
-  // `logs`: one LedgerStore a log; log i lives on shard i % shards. All outlive the broker.
+  // All outlive the broker.
+  Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& metadata, BrokerLogs logs,
+         BrokerAddresses addresses);
+  // One LedgerStore a log, no isolation groups; log i lives on shard i % shards.
   Broker(Runtime& runtime, const BrokerConfig& config, MetadataStore& metadata,
          std::vector<LedgerStore*> logs, BrokerAddresses addresses);
   ~Broker();
@@ -61,18 +89,23 @@ class Broker {
   MetadataStore& metadata() { return metadata_; }
   Namespaces& namespaces() { return *namespaces_; }
   Transactions& transactions() { return *transactions_; }
+  Isolation& isolation() { return *isolation_; }
+  // Null: there is no limit for all subscriptions together.
+  UnackedBudget* unacked();
   const BrokerAddresses& addresses() const { return addresses_; }
+  // Where clients of a topic connect to. Any thread.
+  const std::string& service_url_of(const TopicName& name) const;
   BrokerMetrics& metrics() { return *metrics_; }
   // Once, when the ports are known; before clients are served.
   void set_addresses(BrokerAddresses addresses) { addresses_ = std::move(addresses); }
 
-  // The log that a topic's ledgers live in, and its shard. Any thread.
+  // The log that a topic's ledgers live in, and its shard. Any thread. Both are others once the
+  // namespace, while it is empty, was isolated (Isolation): what hopped to the shard looks again
+  // there.
   unsigned log_of(const TopicName& name) const;
   LedgerStore& ledgers(const TopicName& name);  // its log; use on its shard
-  Shard& shard_of(const TopicName& name);
-  SchemaRegistry& schemas(
-      const TopicName& name);  // of the log of the *base* topic; use on its shard
-  Shard& schema_shard(const TopicName& name);
+  Shard& shard_of(const TopicName& name) const;
+  SchemaPlace schemas(const TopicName& name);  // of the log of the *base* topic
 
   // Below: from any shard; they hop to the topic's shard and back.
   // The loaded topic, loading (and creating, if allowed) it first. Must be called ON the topic's
@@ -135,15 +168,18 @@ class Broker {
 
  private:
   Task<Result<NamespacePolicies>> policies_of(TopicName name);
+  Task<Result<std::vector<std::string>>> contents_of(std::string name_space);
 
   Runtime& runtime_;
   const BrokerConfig& config_;
   MetadataStore& metadata_;
   LiveConfig live_config_;
-  std::vector<LedgerStore*> logs_;
+  BrokerLogs logs_;
   BrokerAddresses addresses_;
   std::unique_ptr<BrokerMetrics> metrics_;
   std::unique_ptr<Namespaces> namespaces_;
+  std::unique_ptr<Isolation> isolation_;
+  std::unique_ptr<UnackedBudget> unacked_;
   std::vector<std::unique_ptr<SchemaRegistry>> schema_registries_;  // by log
   std::vector<std::unique_ptr<TopicShard>> topic_shards_;           // by shard
   std::unique_ptr<Transactions> transactions_;

@@ -45,17 +45,19 @@ Task<Status> Broker::create_topic(TopicName name, std::map<std::string, std::str
 }
 
 Task<Status> Broker::delete_topic(TopicName name, bool force) {
-  auto work = [this, name, force]() -> Task<Status> {
-    return topic_shards_[shard_of(name).id()]->remove(name, force);
+  Shard& shard = shard_of(name);
+  auto work = [topics = topic_shards_[shard.id()].get(), name, force]() -> Task<Status> {
+    return topics->remove(name, force);
   };
-  co_return co_await call_on(shard_of(name), std::move(work));
+  co_return co_await call_on(shard, std::move(work));
 }
 
 Task<Status> Broker::unload_topic(TopicName name) {
-  auto work = [this, name]() -> Task<Status> {
-    return topic_shards_[shard_of(name).id()]->unload(name);
+  Shard& shard = shard_of(name);
+  auto work = [topics = topic_shards_[shard.id()].get(), name]() -> Task<Status> {
+    return topics->unload(name);
   };
-  co_return co_await call_on(shard_of(name), std::move(work));
+  co_return co_await call_on(shard, std::move(work));
 }
 
 Task<Status> Broker::create_partitioned_topic(TopicName name, std::int32_t partitions,
@@ -237,11 +239,10 @@ Task<void> Broker::visit_topics(std::function<void(const Topic&)> visit) {
 
 Task<std::vector<LedgerStats>> Broker::ledger_stats() {
   std::vector<LedgerStats> found;
-  for (std::size_t i = 0; i < logs_.size(); ++i) {
-    LedgerStore* log = logs_[i];
+  for (const BrokerLogs::Log& each : logs_.logs) {
+    LedgerStore* log = each.store;
     auto work = [log]() -> Task<LedgerStats> { co_return log->stats(); };
-    Shard& shard = runtime_.shard(static_cast<unsigned>(i % runtime_.shard_count()));
-    found.push_back(co_await on_shard(shard, std::move(work)));
+    found.push_back(co_await on_shard(runtime_.shard(each.shard), std::move(work)));
   }
   co_return found;
 }

@@ -12,18 +12,19 @@
 namespace geminga {
 
 namespace {
-constexpr std::int64_t kForgetAfterMs =
-    360LL * 60 * 1000;  // brokerDeduplicationProducerInactivityTimeoutMinutes
 constexpr std::size_t kReplayEntries = 100;
 constexpr std::size_t kReplayBytes = 1 << 20;
 }  // namespace
 
-Task<Result<std::unique_ptr<Deduplication>>> Deduplication::open(ManagedLedger& ledger) {
+Task<Result<std::unique_ptr<Deduplication>>> Deduplication::open(ManagedLedger& ledger,
+                                                                 Options options) {
   Result<std::shared_ptr<ManagedCursor>> cursor =
       co_await ledger.open_cursor(std::string(kCursor), InitialPosition::Latest, {});
   if (!cursor) co_return cursor.status();
-  std::unique_ptr<Deduplication> made(new Deduplication(ledger, std::move(*cursor)));
+  std::unique_ptr<Deduplication> made(
+      new Deduplication(ledger, std::move(*cursor), std::move(options)));
   const std::int64_t now = now_ms();
+  made->snapshot_ms_ = now;
   for (const auto& [producer, sequence] : made->cursor_->position_properties()) {
     made->producers_[producer] = {sequence, sequence, now};
   }
@@ -52,7 +53,7 @@ Task<Status> Deduplication::replay() {
     }
     from = ledger_.next(last_);
   }
-  if (since_snapshot_ >= kSnapshotInterval) snapshot();
+  if (since_snapshot_ >= options_.entries_interval) snapshot();
   co_return Status::ok();
 }
 
@@ -94,7 +95,7 @@ void Deduplication::persisted(const std::string& producer, std::int64_t last, Po
   Known& known = producers_[producer];
   known.persisted = std::max(known.persisted, last);
   last_ = position;
-  if (++since_snapshot_ >= kSnapshotInterval) snapshot();
+  if (++since_snapshot_ >= options_.entries_interval) snapshot();
 }
 
 void Deduplication::failed(const std::string& producer) {
@@ -109,6 +110,7 @@ std::int64_t Deduplication::last_pushed(const std::string& producer) const {
 
 void Deduplication::snapshot() {
   since_snapshot_ = 0;
+  snapshot_ms_ = now_ms();
   forget_inactive();
   std::map<std::string, std::int64_t> sequences;
   for (const auto& [producer, known] : producers_) {
@@ -118,16 +120,28 @@ void Deduplication::snapshot() {
   cursor_->ack_cumulative(last_);
 }
 
+void Deduplication::snapshot_if_due(std::int64_t interval_ms, std::int64_t now) {
+  if (interval_ms > 0 && since_snapshot_ > 0 && now - snapshot_ms_ >= interval_ms) snapshot();
+}
+
+// Producers that are connected stay; of the others so many that all are at most as many as may be.
 void Deduplication::forget_inactive() {
-  const std::int64_t oldest = now_ms() - kForgetAfterMs;
-  std::erase_if(producers_,
-                [&](const auto& producer) { return producer.second.active_ms < oldest; });
-  if (producers_.size() <= kMaxProducers) return;
+  const auto connected = [this](const std::string& producer) {
+    return options_.connected && options_.connected(producer);
+  };
+  const std::int64_t oldest = now_ms() - options_.inactive_ms;
+  std::erase_if(producers_, [&](const auto& producer) {
+    return producer.second.active_ms < oldest && !connected(producer.first);
+  });
+  if (producers_.size() <= options_.max_producers) return;
   std::vector<std::int64_t> times;
   for (const auto& [name, known] : producers_) times.push_back(known.active_ms);
-  const auto cut = times.begin() + static_cast<std::ptrdiff_t>(times.size() - kMaxProducers);
+  const auto cut =
+      times.begin() + static_cast<std::ptrdiff_t>(times.size() - options_.max_producers);
   std::nth_element(times.begin(), cut, times.end());
-  std::erase_if(producers_, [&](const auto& producer) { return producer.second.active_ms < *cut; });
+  std::erase_if(producers_, [&](const auto& producer) {
+    return producer.second.active_ms < *cut && !connected(producer.first);
+  });
 }
 
 }  // namespace geminga

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,11 +25,18 @@ struct PublishItem;
 class Deduplication {
  public:
   static constexpr std::string_view kCursor = "pulsar.dedup";
-  static constexpr std::int64_t kSnapshotInterval = 1000;  // brokerDeduplicationEntriesInterval
-  static constexpr std::size_t kMaxProducers = 10'000;  // brokerDeduplicationMaxNumberOfProducers
+  // Pulsar's settings, by their names there.
+  struct Options {
+    std::int64_t entries_interval = 1000;  // brokerDeduplicationEntriesInterval
+    std::size_t max_producers = 10'000;    // brokerDeduplicationMaxNumberOfProducers
+    std::int64_t inactive_ms =
+        360LL * 60'000;  // brokerDeduplicationProducerInactivityTimeoutMinutes
+    // Is a producer of this name connected? It is not forgotten, however long it is silent.
+    std::function<bool(const std::string& producer)> connected = {};
+  };
 
   // Opens the cursor and reads what it does not cover. `ledger` outlives it.
-  static Task<Result<std::unique_ptr<Deduplication>>> open(ManagedLedger& ledger);
+  static Task<Result<std::unique_ptr<Deduplication>>> open(ManagedLedger& ledger, Options options);
 
   enum class Verdict : std::uint8_t {
     New,        // store it; then tell persisted()
@@ -49,6 +57,9 @@ class Deduplication {
   std::int64_t last_pushed(const std::string& producer) const;
   // Everything so far is in the cursor (not yet flushed).
   void snapshot();
+  // A snapshot, if something was stored since the last one and that is so long ago (policy
+  // deduplicationSnapshotInterval; 0: never by time).
+  void snapshot_if_due(std::int64_t interval_ms, std::int64_t now);
 
  private:
   struct Known {
@@ -57,16 +68,18 @@ class Deduplication {
     std::int64_t active_ms = 0;
   };
 
-  Deduplication(ManagedLedger& ledger, std::shared_ptr<ManagedCursor> cursor)
-      : ledger_(ledger), cursor_(std::move(cursor)) {}
+  Deduplication(ManagedLedger& ledger, std::shared_ptr<ManagedCursor> cursor, Options options)
+      : ledger_(ledger), cursor_(std::move(cursor)), options_(std::move(options)) {}
   Task<Status> replay();
   void forget_inactive();
 
   ManagedLedger& ledger_;
   const std::shared_ptr<ManagedCursor> cursor_;
+  const Options options_;
   std::unordered_map<std::string, Known> producers_;
   Position last_;
-  std::int64_t since_snapshot_ = 0;
+  std::int64_t since_snapshot_ = 0;  // entries
+  std::int64_t snapshot_ms_ = 0;
 };
 
 }  // namespace geminga

@@ -423,6 +423,7 @@ WaitReason DispatcherMultiple::why_waiting() const {
       return WaitReason::OpenTransaction;
     return delayed() > 0 ? WaitReason::Delayed : WaitReason::NothingToRead;
   }
+  if (unacked_.blocked()) return WaitReason::BrokerUnackedLimit;
   if (subscription_full()) return WaitReason::SubscriptionUnackedLimit;
   if (!any_ready()) {
     WaitReason reason = WaitReason::NoPermits;

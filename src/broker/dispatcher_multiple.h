@@ -21,6 +21,7 @@
 #include "broker/dispatcher.h"
 #include "broker/ring.h"
 #include "broker/topic.h"
+#include "broker/unacked_budget.h"
 #include "managed_ledger/delayed_index.h"
 
 namespace geminga {
@@ -44,7 +45,8 @@ class DispatcherMultiple : public Dispatcher {
   void measure(SubscriptionNumbers& numbers) const override;
 
  protected:
-  DispatcherMultiple(const DispatcherEnv& env, SubscriptionType type) : Dispatcher(env, type) {}
+  DispatcherMultiple(const DispatcherEnv& env, SubscriptionType type)
+      : Dispatcher(env, type), unacked_(env.topic.unacked_budget(), env.shard.id()) {}
 
   enum class Verdict : std::uint8_t {
     Taken,   // sent, or put where it waits, or nothing to send
@@ -119,7 +121,7 @@ class DispatcherMultiple : public Dispatcher {
   }
   bool subscription_full() const {
     const std::int64_t limit = env_.config.max_unacked_per_subscription;
-    return limit > 0 && env_.durable && unacked_ >= limit;
+    return (limit > 0 && env_.durable && unacked_ >= limit) || unacked_.blocked();
   }
   std::size_t look_ahead_limit() const;
   // What is held back; nullptr: nothing.
@@ -155,7 +157,7 @@ class DispatcherMultiple : public Dispatcher {
   std::uint64_t index_revision_ = 0;
   // Up to here, after the index was lost, the log may bring entries that are out already.
   Position reread_until_;
-  std::int64_t unacked_ = 0;      // the sum over consumers
+  UnackedCount unacked_;          // the sum over consumers
   std::size_t parked_ = 0;        // the sum over consumers
   std::size_t first_served_ = 0;  // whose parked entries come first this turn
   // Messages of which some chunks were sent, by uuid. Two generations, so that those whose last

@@ -27,6 +27,7 @@ enum class WaitReason : std::uint8_t {
   ClientNotReading,
   UnackedLimit,
   SubscriptionUnackedLimit,
+  BrokerUnackedLimit,
   Standby,
   FailoverDelay,
   KeysInUse,

@@ -13,13 +13,12 @@ namespace geminga {
 Task<void> LedgerSweep::start() {
   bool any = false;
   for (std::size_t i = 0; i < logs_.size(); ++i) {
-    LedgerStore* log = logs_[i];
+    LedgerStore* log = logs_[i].store;
     auto ask = [log]() -> Task<std::vector<LedgerId>> {
       if (!log->after_crash()) co_return std::vector<LedgerId>();
       co_return log->list();
     };
-    there_.push_back(
-        co_await on_shard(runtime_.shard(static_cast<unsigned>(i) % runtime_.shard_count()), ask));
+    there_.push_back(co_await on_shard(runtime_.shard(logs_[i].shard), ask));
     any |= !there_.back().empty();
   }
   if (!any) co_return;
@@ -58,7 +57,7 @@ Task<void> LedgerSweep::sweep() {
     const auto count = static_cast<std::int64_t>(nameless.size());
     if (count == 0) continue;
     auto work = [this, i, ids = std::move(nameless)]() { return remove(i, ids); };
-    Shard& shard = runtime_.shard(static_cast<unsigned>(i) % runtime_.shard_count());
+    Shard& shard = runtime_.shard(logs_[i].shard);
     status = co_await on_shard(shard, std::move(work));
     if (!status) {
       GM_LOG_WARN("log {}: removing ledgers that a crash left: {}", i, status.to_string());
@@ -70,7 +69,7 @@ Task<void> LedgerSweep::sweep() {
 }
 
 Task<Status> LedgerSweep::remove(std::size_t log, std::vector<LedgerId> ids) {
-  for (const LedgerId id : ids) GM_CO_RETURN_IF_ERROR(co_await logs_[log]->remove(id));
+  for (const LedgerId id : ids) GM_CO_RETURN_IF_ERROR(co_await logs_[log].store->remove(id));
   co_return Status::ok();
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/position.h"
 #include "base/status.h"
+#include "broker/broker.h"
 #include "ledger/ledger_store.h"
 #include "metadata/metadata_store.h"
 #include "runtime/gate.h"
@@ -22,8 +23,8 @@ namespace geminga {
 
 class LedgerSweep {
  public:
-  // `logs`: log i lives on shard i % shards. All outlive the sweep.
-  LedgerSweep(Runtime& runtime, MetadataStore& metadata, std::vector<LedgerStore*> logs)
+  // All outlive the sweep.
+  LedgerSweep(Runtime& runtime, MetadataStore& metadata, std::vector<BrokerLogs::Log> logs)
       : runtime_(runtime), metadata_(metadata), logs_(std::move(logs)) {}
 
   // Comes back when it is known which ledgers there are.
@@ -39,7 +40,7 @@ class LedgerSweep {
 
   Runtime& runtime_;
   MetadataStore& metadata_;
-  const std::vector<LedgerStore*> logs_;
+  const std::vector<BrokerLogs::Log> logs_;
   std::vector<std::vector<LedgerId>> there_;  // by log; empty after a clean shutdown
   std::int64_t removed_ = 0;
   std::shared_ptr<bool> stopped_ = std::make_shared<bool>(false);

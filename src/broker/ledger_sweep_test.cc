@@ -28,7 +28,7 @@ class LedgerSweepTest : public BrokerWorld {
       SchemaData schema;
       schema.type = SchemaType::String;
       const auto put = co_await broker->schemas(*TopicName::parse(kTopic))
-                           .put("public/default/kept", std::move(schema));
+                           .registry.put("public/default/kept", std::move(schema));
       EXPECT_TRUE(put.is_ok()) << put.status().to_string();
       co_await end_peers();
       const Status closed = co_await broker->close();
@@ -47,7 +47,7 @@ class LedgerSweepTest : public BrokerWorld {
   std::int64_t sweep() {
     std::int64_t removed = -1;
     run([&]() -> Task<void> {
-      LedgerSweep sweep(runtime, *metadata, {ledgers.get()});
+      LedgerSweep sweep(runtime, *metadata, {{ledgers.get(), 0}});
       co_await sweep.start();
       removed = co_await sweep.finished();
     });
@@ -92,7 +92,7 @@ TEST_F(LedgerSweepTest, LedgersMadeWhileItRunsAreLeftAlone) {
   const std::size_t before = ledgers->list().size();
   ledgers->set_after_crash(true);
   run([&]() -> Task<void> {
-    LedgerSweep sweep(runtime, *metadata, {ledgers.get()});
+    LedgerSweep sweep(runtime, *metadata, {{ledgers.get(), 0}});
     co_await sweep.start();
     const auto made = co_await ledgers->create({});  // as a topic does that is opened now
     EXPECT_TRUE(made.is_ok());
@@ -107,7 +107,7 @@ TEST_F(LedgerSweepTest, CanBeEnded) {
   const std::size_t before = ledgers->list().size();
   ledgers->set_after_crash(true);
   run([&]() -> Task<void> {
-    LedgerSweep sweep(runtime, *metadata, {ledgers.get()});
+    LedgerSweep sweep(runtime, *metadata, {{ledgers.get(), 0}});
     co_await sweep.start();
     co_await sweep.close();
     EXPECT_EQ(ledgers->list().size(), before);

@@ -141,6 +141,7 @@ Result<NamespacePolicies> parse_namespace_policies(const std::string& text,
   take_inactive_topics(stored.if_contains("inactive_topic_policies"), policies);
   policies.compaction_threshold = number(stored, "compaction_threshold");
   policies.deduplication = flag(stored, "deduplicationEnabled");
+  policies.deduplication_snapshot_seconds = number(stored, "deduplicationSnapshotIntervalSeconds");
   policies.max_producers_per_topic = number(stored, "max_producers_per_topic");
   policies.max_consumers_per_topic = number(stored, "max_consumers_per_topic");
   policies.max_consumers_per_subscription = number(stored, "max_consumers_per_subscription");

@@ -45,6 +45,7 @@ struct NamespacePolicies {
   std::optional<std::int64_t> subscription_expiration_minutes;
   std::optional<std::int64_t> compaction_threshold;  // bytes; 0: only when asked
   std::optional<bool> deduplication;
+  std::optional<std::int64_t> deduplication_snapshot_seconds;
   std::optional<std::int64_t> max_producers_per_topic;
   std::optional<std::int64_t> max_consumers_per_topic;
   std::optional<std::int64_t> max_consumers_per_subscription;

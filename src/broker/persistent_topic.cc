@@ -56,7 +56,9 @@ Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(PersistentT
   topic->settings_ = settings;
   topic->producers_.set_limit(static_cast<std::size_t>(settings.max_producers));
   topic->apply_rates();
-  Status ready = co_await topic->adopt_cursors();
+  // Before anything can be trimmed.
+  Status ready = co_await topic->open_stamp();
+  if (ready) ready = co_await topic->adopt_cursors();
   // It asks the subscriptions what is still needed.
   if (ready) ready = co_await topic->load_delayed_index();
   if (!ready) {
@@ -65,6 +67,17 @@ Task<Result<std::shared_ptr<PersistentTopic>>> PersistentTopic::open(PersistentT
     co_return ready;
   }
   co_return topic;
+}
+
+Task<Status> PersistentTopic::open_stamp() {
+  GM_CO_ASSIGN_OR_RETURN(const EntryStampParts parts,
+                         parse_entry_stamp(env_.config.broker_entry_metadata_interceptors));
+  GM_CO_ASSIGN_OR_RETURN(stamp_, co_await EntryStamp::open(*ledger_, parts));
+  co_return Status::ok();
+}
+
+void PersistentTopic::add_properties(std::map<std::string, std::string>& properties) {
+  if (stamp_ != nullptr) stamp_->keep(properties);
 }
 
 void PersistentTopic::make_compaction() {
@@ -111,7 +124,8 @@ Task<Status> PersistentTopic::adopt_cursors() {
   }
   watch_transactions();
   if (settings_.deduplication) {
-    GM_CO_ASSIGN_OR_RETURN(deduplication_, co_await Deduplication::open(*ledger_));
+    GM_CO_ASSIGN_OR_RETURN(deduplication_,
+                           co_await Deduplication::open(*ledger_, deduplication_options()));
   } else if (ledger_->cursor(std::string(Deduplication::kCursor)) != nullptr) {
     // It would hold back trimming for ever.
     GM_CO_RETURN_IF_ERROR(co_await ledger_->delete_cursor(std::string(Deduplication::kCursor)));
@@ -146,6 +160,22 @@ void PersistentTopic::apply(const TopicSettings& settings) {
   });
 }
 
+Deduplication::Options PersistentTopic::deduplication_options() {
+  const BrokerConfig& config = env_.config;
+  Deduplication::Options options;
+  options.entries_interval = config.broker_deduplication_entries_interval;
+  options.max_producers =
+      static_cast<std::size_t>(config.broker_deduplication_max_number_of_producers);
+  options.inactive_ms = config.broker_deduplication_producer_inactivity_timeout_minutes * 60'000;
+  options.connected = [this](const std::string& name) { return producers_.all().contains(name); };
+  return options;
+}
+
+void PersistentTopic::snapshot_if_due(std::int64_t now) {
+  if (deduplication_ != nullptr && !closing())
+    deduplication_->snapshot_if_due(settings_.deduplication_snapshot_seconds * 1000, now);
+}
+
 // As the settings want it now.
 Task<Status> PersistentTopic::switch_deduplication() {
   const auto lock = co_await creating_.lock();
@@ -155,7 +185,7 @@ Task<Status> PersistentTopic::switch_deduplication() {
     deduplication_.reset();
     co_return co_await ledger_->delete_cursor(std::string(Deduplication::kCursor));
   }
-  auto opened = co_await Deduplication::open(*ledger_);
+  auto opened = co_await Deduplication::open(*ledger_, deduplication_options());
   if (!opened) co_return opened.status();
   deduplication_ = std::move(*opened);
   // What is under way counts, too.
@@ -164,7 +194,7 @@ Task<Status> PersistentTopic::switch_deduplication() {
     if (pending.refused != nullptr || pending.producer == nullptr) continue;
     (void)deduplication_->check(pending.producer->name(),
                                 static_cast<std::int64_t>(pending.sequence_id),
-                                pending.last_sequence_id());
+                                pending.last_of_batch());
     pending.deduplicate = true;
   }
   co_return Status::ok();
@@ -258,6 +288,7 @@ void PersistentTopic::publish_now(std::vector<PublishItem>& items) {
     pending.highest_sequence_id = item.highest_sequence_id;
     pending.has_highest = item.has_highest_sequence_id;
     pending.deliver_at_time = item.deliver_at_time;
+    pending.messages = item.messages;
     if (item.refused.is_ok() && deduplication_ != nullptr && !item.is_marker)
       deduplicate(item, pending);
     if (pending.refused != nullptr || pending.duplicate) {
@@ -274,6 +305,7 @@ void PersistentTopic::publish_now(std::vector<PublishItem>& items) {
         transactions_->message_appended(pending.txn);
       }
       pending_.push_back(std::move(pending));
+      if (stamp_ != nullptr) item.entry = stamp_->stamp(item.entry, item.messages, now_ms());
       ledger_->append(item.entry, item.messages);
     } else {
       pending.refused = std::make_unique<Status>(std::move(item.refused));
@@ -297,7 +329,7 @@ void PersistentTopic::deduplicate(PublishItem& item, Pending& pending) {
     if (metadata && metadata->is_chunk() && !metadata->is_last_chunk()) return;
   }
   const auto first = static_cast<std::int64_t>(pending.sequence_id);
-  switch (deduplication_->check(pending.producer->name(), first, pending.last_sequence_id())) {
+  switch (deduplication_->check(pending.producer->name(), first, pending.last_of_batch())) {
     case Deduplication::Verdict::New: pending.deduplicate = true; break;
     case Deduplication::Verdict::Duplicate:
       pending.duplicate = true;
@@ -342,7 +374,7 @@ void PersistentTopic::persisted(Position position, const Status& status) {
                                    pending.has_highest ? pending.highest_sequence_id : kNoHighest,
                                    position);
     if (pending.deduplicate && deduplication_ != nullptr) {
-      deduplication_->persisted(producer.name(), pending.last_sequence_id(), position);
+      deduplication_->persisted(producer.name(), pending.last_of_batch(), position);
     }
     // Indexed while it is known: subscriptions then need not read it before its time.
     if (pending.deliver_at_time != 0 && anyone_waits_for_due()) {

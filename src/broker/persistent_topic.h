@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "broker/deduplication.h"
+#include "broker/entry_stamp.h"
 #include "broker/producer_registry.h"
 #include "broker/publish_pacer.h"
 #include "broker/ring.h"
@@ -49,6 +50,7 @@ struct PersistentTopicEnv {  // all outlive the topic
   std::function<void(const TopicName&)> failed;
   // Has the transaction begun and not ended? Empty: there are no transactions.
   std::function<Task<Result<bool>>(TxnId)> transaction_is_open;
+  UnackedBudget* unacked = nullptr;  // of the broker; null: without limit
 };
 
 class PersistentTopic final : public Topic,
@@ -66,6 +68,8 @@ class PersistentTopic final : public Topic,
   const TopicName& name() const override { return name_; }
   Shard& shard() const override { return env_.shard; }
   bool closing() const override { return closing_ || failed_; }
+  void snapshot_if_due(std::int64_t now) override;
+  UnackedBudget* unacked_budget() const override { return env_.unacked; }
   void apply(const TopicSettings& settings) override;
   ManagedLedger* managed_ledger() const override { return ledger_.get(); }
   Task<void> check_backlog() override;
@@ -126,7 +130,13 @@ class PersistentTopic final : public Topic,
     TxnPart part = TxnPart::None;
     TxnId txn;
     std::int64_t deliver_at_time = 0;
+    std::uint32_t messages = 1;  // as sent
 
+    // What deduplication goes by.
+    std::int64_t last_of_batch() const {
+      return std::max(last_sequence_id(),
+                      last_in_batch(static_cast<std::int64_t>(sequence_id), messages));
+    }
     std::int64_t last_sequence_id() const {
       const auto first = static_cast<std::int64_t>(sequence_id);
       return has_highest ? std::max(first, static_cast<std::int64_t>(highest_sequence_id)) : first;
@@ -134,6 +144,7 @@ class PersistentTopic final : public Topic,
   };
 
   void persisted(Position position, const Status& status) override;
+  void add_properties(std::map<std::string, std::string>& properties) override;
   void run_deferred() override;
   void answer_unstored();
   // What the publish rate lets pass.
@@ -162,6 +173,8 @@ class PersistentTopic final : public Topic,
   Status room_for_consumer(SubscriptionType type) const;
   void read_beside_compaction(SubscribeRequest& request) const;
   std::shared_ptr<Subscription> make_subscription(std::shared_ptr<ManagedCursor> cursor);
+  Deduplication::Options deduplication_options();
+  Task<Status> open_stamp();
   Task<Status> adopt_cursors();
   void make_compaction();
   void hold_log_for_compaction();
@@ -187,6 +200,7 @@ class PersistentTopic final : public Topic,
   TopicSettings settings_;
   Gate gate_;
   std::unique_ptr<ManagedLedger> ledger_;
+  std::unique_ptr<EntryStamp> stamp_;                // null: entries are stored as they come
   std::unique_ptr<Deduplication> deduplication_;     // nullptr: off
   std::unique_ptr<TransactionBuffer> transactions_;  // nullptr: no transaction has sent here
   std::unique_ptr<DelayedIndex> delayed_;            // nullptr: nothing was ever held back

@@ -274,6 +274,64 @@ TEST_F(PersistentTopicTest, DropsDuplicates) {
   });
 }
 
+// As the C++ client and those on top of it send it.
+TEST_F(PersistentTopicTest, KnowsTheLastOfABatchThatDoesNotTellIt) {
+  config.broker_deduplication_enabled = true;
+  run_with_broker([this]() -> Task<void> {
+    TestPeer* client = co_await connected_peer();
+    (void)co_await produce(*client, kTopic, 1, "p");
+    client->send_message(1, 5, make_entry("p", 5, "m", 3), {}, 3);
+    EXPECT_EQ((co_await client->next()).type(), Command::SEND_RECEIPT);
+    client->send_message(1, 7, make_entry("p", 7, "m"));
+    EXPECT_EQ((co_await client->next()).send_receipt().message_id().entryid(), ~std::uint64_t{0});
+    for (int i = 0; i < 2; ++i) {
+      (void)co_await broker->unload_topic(name());
+      EXPECT_EQ((co_await client->next()).type(), Command::CLOSE_PRODUCER);
+      const Command again = co_await produce(*client, kTopic, 1, "p");
+      EXPECT_EQ(again.producer_success().last_sequence_id(), 7) << "read, then from the snapshot";
+    }
+  });
+}
+
+TEST_F(PersistentTopicTest, DeduplicationStoresWhatItKnowsAsConfigured) {
+  config.broker_deduplication_enabled = true;
+  config.broker_deduplication_entries_interval = 3;
+  config.broker_deduplication_max_number_of_producers = 1;
+  config.broker_deduplication_snapshot_interval_seconds = 60;
+  run_with_broker([this]() -> Task<void> {
+    TestPeer& client = *co_await connected_peer();
+    (void)co_await produce(client, kTopic, 1, "gone");
+    co_await publish(client, 1, "gone", 0, 2);
+    const auto stored = [this] {
+      return topic()->managed_ledger()->cursor("pulsar.dedup")->position_properties();
+    };
+    EXPECT_TRUE(stored().empty());
+    topic()->snapshot_if_due(now_ms() + 59'000);
+    EXPECT_TRUE(stored().empty());
+    topic()->snapshot_if_due(now_ms() + 61'000);
+    EXPECT_EQ(stored().at("gone"), 1) << "by time";
+    co_await publish(client, 1, "gone", 2, 2);
+    EXPECT_EQ(stored().at("gone"), 1);
+    co_await publish(client, 1, "gone", 4, 1);
+    EXPECT_EQ(stored().at("gone"), 4) << "by entries";
+    // Of those that are not connected one is kept.
+    Command close;
+    close.set_type(Command::CLOSE_PRODUCER);
+    close.mutable_close_producer()->set_producer_id(1);
+    close.mutable_close_producer()->set_request_id(1);
+    client.send(close);
+    EXPECT_EQ((co_await client.next()).type(), Command::SUCCESS);
+    co_await sleep_for(Millis(2));
+    (void)co_await produce(client, kTopic, 2, "here");
+    (void)co_await produce(client, kTopic, 3, "too");
+    co_await publish(client, 2, "here", 0, 2);
+    co_await sleep_for(Millis(2));
+    co_await publish(client, 3, "too", 0, 1);
+    EXPECT_EQ(stored().size(), 2) << "both that are connected";
+    EXPECT_FALSE(stored().contains("gone"));
+  });
+}
+
 TEST_F(PersistentTopicTest, DeletesTopics) {
   run_with_broker([this]() -> Task<void> {
     TestPeer& client = *co_await connected_peer();

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "PulsarApi.pb.h"
-#include "base/endian.h"
 #include "broker/broker_metrics.h"
+#include "broker/entry_stamp.h"
 #include "broker/session.h"
 #include "runtime/async.h"
 #include "wire/command.h"
@@ -14,14 +14,6 @@ namespace geminga {
 namespace {
 
 namespace proto = pulsar::proto;
-
-// The entry as it was produced: without the metadata that the broker put in front (0e02, BE32 size,
-// bytes).
-Buffer without_broker_metadata(const Buffer& entry) {
-  if (entry.size() < 6 || load_be16(entry.data()) != 0x0e02) return entry;
-  const std::size_t prefix = 6 + std::size_t{load_be32(entry.data() + 2)};
-  return prefix <= entry.size() ? entry.slice(prefix) : entry;
-}
 
 constexpr std::uint64_t kNoRequest = ~std::uint64_t{0};  // CLOSE_* by the broker
 
@@ -91,8 +83,7 @@ void ShardOutbox::send_error(std::uint64_t producer_id, std::uint64_t sequence_i
 
 void ShardOutbox::send_message(const Delivery& delivery, const Buffer& stored) {
   if (!connected()) return;
-  const Buffer entry =
-      peer().supports_broker_entry_metadata ? stored : without_broker_metadata(stored);
+  const Buffer entry = peer().supports_broker_entry_metadata ? stored : without_stamp(stored);
   MessageHeader header;
   header.consumer_id = delivery.consumer_id;
   header.message_id = delivery.position;

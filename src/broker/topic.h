@@ -62,6 +62,8 @@ struct ProducerGrant {
 };
 
 // One SEND, parsed and its checksum verified by the session. `entry` refers to the read buffer.
+class UnackedBudget;
+
 struct PublishItem {
   std::shared_ptr<Producer> producer;
   std::uint64_t sequence_id = 0;
@@ -145,6 +147,10 @@ class Topic {
   // A policy has changed; acts at once.
   virtual void apply(const TopicSettings& settings) { (void)settings; }
   virtual bool closing() const = 0;
+  // Deduplication keeps what it knows, if its policy says that it is time (ms since 1970).
+  virtual void snapshot_if_due(std::int64_t /*now*/) {}
+  // What all subscriptions of the broker may hold unacknowledged; null: without limit.
+  virtual UnackedBudget* unacked_budget() const { return nullptr; }
   // The broker looks at the backlog from time to time: quotas act.
   virtual Task<void> check_backlog() { co_return; }
   // nullptr for non-persistent topics.

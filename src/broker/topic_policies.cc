@@ -66,6 +66,7 @@ void overlay(NamespacePolicies& policies, const json::object& own) {
   take(own, "maxUnackedMessagesOnSubscription", policies.max_unacked_per_subscription);
   take(own, "maxSubscriptionsPerTopic", policies.max_subscriptions_per_topic);
   if (const auto on = flag(own, "deduplicationEnabled")) policies.deduplication = on;
+  take(own, "deduplicationSnapshotInterval", policies.deduplication_snapshot_seconds);
   if (const auto on = flag(own, "schemaValidationEnforced"))
     policies.schema_validation_enforced = *on;
   if (const json::object* delayed = object_in(own, "delayedDelivery")) {

@@ -28,6 +28,7 @@ struct BacklogQuota {
 struct TopicSettings {
   ManagedLedgerConfig ledger;
   bool deduplication = false;
+  std::int64_t deduplication_snapshot_seconds = 120;  // 0: not by time
   bool auto_subscription_creation = true;
   bool encryption_required = false;
   std::array<bool, 4> types_allowed{true, true, true,

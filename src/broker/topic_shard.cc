@@ -98,6 +98,12 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::get(TopicName name, bool create
     // A write failed; its unloading is about to begin.
     GM_CO_RETURN_IF_ERROR(co_await unload_closing(name));
   }
+  const Result<Isolation::Hold> place = broker_.isolation().hold(name.ns());
+  if (!place) co_return place.status();
+  if (&broker_.shard_of(name) != &shard_) {
+    co_return Status::ServiceNotReady(
+        fmt::format("namespace {} has moved to other shards; try again", name.ns()));
+  }
   Turn turn(*this, name);
   const std::int64_t began = monotonic_ns();
   Result<std::shared_ptr<Topic>> topic = co_await load(name, create_if_missing);
@@ -142,7 +148,8 @@ Task<Result<std::shared_ptr<Topic>>> TopicShard::load(TopicName name, bool creat
                          broker_.metadata(),
                          broker_.config(),
                          [this](const TopicName& failed) { unload_failed(failed); },
-                         {}};
+                         {},
+                         broker_.unacked()};
   if (broker_.transactions().enabled()) {
     env.transaction_is_open = [this](TxnId txn) { return broker_.transactions().is_open(txn); };
   }
@@ -253,6 +260,7 @@ static bool due(std::int64_t& last, std::int64_t now, std::int64_t every_ms) {
 Task<void> TopicShard::look_after_topics() {
   const BrokerConfig& config = broker_.config();
   inactive_checked_ms_ = subscriptions_expired_ms_ = backlogs_checked_ms_ = now_ms();
+  snapshots_checked_ms_ = now_ms();
   while (!closing_) {
     timer_.expires_after(std::chrono::seconds(1));
     boost::system::error_code ignored;
@@ -271,6 +279,10 @@ Task<void> TopicShard::look_after_topics() {
     if (due(subscriptions_expired_ms_, now,
             config.subscription_expiry_check_interval_in_minutes * 60'000)) {
       co_await expire_subscriptions(now);
+    }
+    const std::int64_t snapshots = config.broker_deduplication_snapshot_frequency_in_seconds;
+    if (snapshots > 0 && due(snapshots_checked_ms_, now, snapshots * 1000)) {
+      for (const auto& topic : all()) topic->snapshot_if_due(now);
     }
     if (due(expired_ms_, now, config.message_expiry_check_interval_in_minutes * 60'000)) {
       co_await expire_messages();
@@ -390,6 +402,14 @@ void TopicShard::policies_changed(const std::string& path) {
 void TopicShard::topic_policies_changed(const std::string& path) {
   for (const auto& topic : all()) {
     if (topic_policies_key(topic->name()) == path) refresh(topic);
+  }
+}
+
+void TopicShard::resume_all() {
+  for (const auto& topic : all()) {
+    for (const std::string& name : topic->subscription_names()) {
+      if (const auto subscription = topic->subscription(name)) subscription->entries_available();
+    }
   }
 }
 

@@ -45,6 +45,8 @@ class TopicShard {
   Task<void> delete_inactive(std::int64_t now);
   Task<void> expire_subscriptions(std::int64_t now);
   Task<void> check_backlogs();
+  // What was held back because the broker had too much unacknowledged may go on.
+  void resume_all();
   // Every topic takes its settings anew.
   void refresh_all();
   // Unloads all; nothing is loaded any more.
@@ -85,6 +87,7 @@ class TopicShard {
   std::int64_t subscriptions_expired_ms_ = 0;
   std::int64_t backlogs_checked_ms_ = 0;
   std::int64_t inactive_checked_ms_ = 0;
+  std::int64_t snapshots_checked_ms_ = 0;
   std::unordered_map<TopicName, Slot> topics_;
 };
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/folder_lock.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/standalone_logs.h"
 #include "ledger/log_check.h"
 #include "metadata/rocksdb_store.h"
 
@@ -25,9 +28,18 @@ int report(const std::string& part, const std::vector<std::string>& problems,
   return static_cast<int>(problems.size());
 }
 
-int check_metadata(const std::string& folder) {
-  auto found = check_rocksdb_store(folder);
+// `groups` gets what is stored of isolation groups.
+int check_metadata(const std::string& folder, std::map<std::string, StoredLogGroup>& groups) {
+  auto found = check_rocksdb_store(folder, kIsolationGroupsPath);
   if (!found) return report("metadata", {found.status().message()}, "cannot be read");
+  for (const auto& [path, text] : found->kept) {
+    auto group = parse_stored_group(path, text);
+    if (group) {
+      groups[path.substr(path.rfind('/') + 1)] = std::move(*group);
+    } else {
+      found->problems.push_back(group.status().message());
+    }
+  }
   return report("metadata", found->problems, std::to_string(found->keys) + " keys");
 }
 
@@ -44,8 +56,8 @@ std::vector<std::string> log_folders(const std::string& folder) {
 }
 
 // `log_count` becomes at least what the log's segments say.
-int check_one_log(const std::string& folder, const std::string& name, std::uint32_t& log_count) {
-  auto found = check_log(folder + "/" + name);
+int check_one_log(const std::string& path, const std::string& name, std::uint32_t& log_count) {
+  auto found = check_log(path);
   if (!found) return report(name, {found.status().message()}, "cannot be read");
   log_count = std::max(log_count, found->log_count);
   std::vector<std::string> problems;
@@ -61,6 +73,21 @@ int check_one_log(const std::string& folder, const std::string& name, std::uint3
   for (const std::string& note : found->notes)
     std::printf("  (the next start repairs: %s)\n", note.c_str());
   return count;
+}
+
+// All logs of a folder, `shown` before their names; `count` of them must be there, or as many as
+// they say themselves.
+int check_logs(const std::string& folder, const std::string& shown, std::uint32_t count) {
+  int problems = 0;
+  for (const std::string& log : log_folders(folder))
+    problems += check_one_log(folder + "/" + log, shown + log, count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string name = "log-" + std::to_string(i);
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder + "/" + name, error))
+      problems += report(shown + name, {folder + "/" + name + " is missing"}, "cannot be read");
+  }
+  return problems;
 }
 
 }  // namespace
@@ -93,14 +120,19 @@ int doctor_main(int argc, char** argv) {
     std::fprintf(stderr, "geminga doctor: %s\n", lock.status().message().c_str());
     return lock.is(ErrorCode::Conflict) ? kExitLocked : kExitDataFolder;
   }
-  int problems = check_metadata(folder + "/metadata");
-  std::uint32_t log_count = 0;
-  for (const std::string& log : log_folders(folder))
-    problems += check_one_log(folder, log, log_count);
-  for (std::uint32_t i = 0; i < log_count; ++i) {
-    const std::string name = "log-" + std::to_string(i);
-    if (!std::filesystem::is_directory(folder + "/" + name, error))
-      problems += report(name, {folder + "/" + name + " is missing"}, "cannot be read");
+  std::map<std::string, StoredLogGroup> groups;
+  int problems = check_metadata(folder + "/metadata", groups);
+  problems += check_logs(folder, "", 0);
+  for (const auto& [name, group] : groups) {
+    const std::string path = group.path(folder, name);
+    // Taking the lock would make a folder that is gone.
+    std::optional<Result<FolderLock>> volume;
+    if (std::filesystem::is_directory(path, error)) volume.emplace(FolderLock::acquire(path));
+    if (volume && !*volume) {
+      std::fprintf(stderr, "geminga doctor: %s\n", volume->status().message().c_str());
+      return volume->is(ErrorCode::Conflict) ? kExitLocked : kExitDataFolder;
+    }
+    problems += check_logs(path, path + "/", group.logs);
   }
   if (problems == 0) {
     std::printf("%s is sound\n", folder.c_str());

@@ -42,17 +42,20 @@ void log_notes(const ConfigNotes& notes) {
 }
 
 void print_banner(const StandaloneNode& node, const StandaloneOptions& options, double start_ms) {
+  std::string isolation;
+  for (const std::string& line : node.isolation()) isolation += "  isolation        " + line + "\n";
   std::printf(
       "geminga %s standalone\n"
       "  binary protocol  %s\n"
       "  http             %s\n"
       "  data             %s (%u logs)\n"
+      "%s"
       "  memory           %zu MiB (%s), %u shards\n"
       "  stop             Ctrl-C, or kill %d\n"
       "  try              curl %s/admin/v2/brokers/health\n"
       "ready %s %s (%.0f ms)\n",
       kVersion, node.service_url().c_str(), node.web_service_url().c_str(),
-      absolute(options.data_dir).c_str(), node.log_count(), options.memory >> 20,
+      absolute(options.data_dir).c_str(), node.log_count(), isolation.c_str(), options.memory >> 20,
       options.memory_source.c_str(), node.shard_count(), static_cast<int>(getpid()),
       node.web_service_url().c_str(), node.service_url().c_str(), node.web_service_url().c_str(),
       start_ms);

@@ -1,8 +1,10 @@
 #include "cli/standalone_node.h"
 
-#include <charconv>
 #include <filesystem>
 #include <future>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.h"
 #include "broker/broker.h"
@@ -19,7 +21,6 @@ namespace geminga {
 
 namespace {
 
-constexpr char kLogCountPath[] = "/geminga/logs";
 constexpr std::size_t kMetadataMemory = 16 << 20;
 // What the logs' caches keep together, and each of them at least, before readers show that more is
 // worth it.
@@ -50,58 +51,6 @@ int exit_code_of(const Status& status, int otherwise) {
 
 StartFailure failure(const Status& status, int otherwise) {
   return {exit_code_of(status, otherwise), status};
-}
-
-std::string log_folder(const std::string& data_dir, unsigned index) {
-  return data_dir + "/log-" + std::to_string(index);
-}
-
-// The folders are made before their number is stored: from then on each must be there.
-Status make_log_folders(const std::string& data_dir, unsigned count) {
-  for (unsigned i = 0; i < count; ++i) {
-    std::error_code error;
-    std::filesystem::create_directories(log_folder(data_dir, i), error);
-    if (error) {
-      return Status::Io("cannot make the folder " + log_folder(data_dir, i) + ": " +
-                        error.message());
-    }
-  }
-  GM_ASSIGN_OR_RETURN(const auto folder, open_log_folder(data_dir, false, true));
-  return folder->sync();
-}
-
-Status check_log_folders(const std::string& data_dir, unsigned count) {
-  for (unsigned i = 0; i < count; ++i) {
-    std::error_code error;
-    if (std::filesystem::is_directory(log_folder(data_dir, i), error)) continue;
-    return Status::Corruption("the folder " + log_folder(data_dir, i) +
-                              " is missing, and with it all messages of its topics; put it back");
-  }
-  return Status::ok();
-}
-
-// How many logs this data folder has: fixed when it was made (docs/decisions/0002).
-Task<Result<unsigned>> stored_log_count(MetadataStore& metadata, std::string data_dir,
-                                        unsigned wanted) {
-  auto found = co_await metadata.get(kLogCountPath);
-  if (!found) co_return found.status();
-  if (found->has_value()) {
-    const std::string& text = (*found)->value;
-    unsigned count = 0;
-    const char* end = text.data() + text.size();
-    if (std::from_chars(text.data(), end, count).ptr != end || count == 0 || count > 1024) {
-      co_return Status::Corruption(std::string("metadata key ") + kLogCountPath + " holds '" +
-                                   text + "' where a number of logs must be");
-    }
-    GM_CO_RETURN_IF_ERROR(check_log_folders(data_dir, count));
-    co_return count;
-  }
-  GM_CO_RETURN_IF_ERROR(make_log_folders(data_dir, wanted));
-  MetadataPut options;
-  options.expected_version = -1;
-  auto put = co_await metadata.put(kLogCountPath, std::to_string(wanted), options);
-  if (!put) co_return put.status();
-  co_return wanted;
 }
 
 }  // namespace
@@ -147,25 +96,40 @@ std::optional<StartFailure> StandaloneNode::open_metadata() {
 }
 
 std::optional<StartFailure> StandaloneNode::open_logs() {
-  auto count = runtime_.run_and_wait(0, [this]() {
-    return stored_log_count(*metadata_, options_.data_dir, runtime_.shard_count());
+  auto groups = parse_isolation_groups(options_.config.isolation_groups);
+  if (!groups) return failure(groups.status(), kExitConfig);
+  auto plan = runtime_.run_and_wait(0, [&]() {
+    return plan_logs(*metadata_, options_.data_dir, runtime_.shard_count(), *groups);
   });
-  if (!count) return failure(count.status(), kExitDataFolder);
+  if (!plan) {
+    return failure(plan.status(),
+                   plan.is(ErrorCode::InvalidArgument) ? kExitConfig : kExitDataFolder);
+  }
+  plan_ = std::move(*plan);
+  // Everybody's is below the data folder, which is locked already.
+  for (std::size_t i = 1; i < plan_.groups.size(); ++i) {
+    auto lock = FolderLock::acquire(plan_.groups[i].folder);
+    if (!lock) return failure(lock.status(), kExitDataFolder);
+    volume_locks_.push_back(std::move(*lock));
+  }
+  const auto count = plan_.logs.size();
   const auto cache_mb = static_cast<std::size_t>(options_.config.managed_ledger_cache_size_mb);
   const std::size_t cache = cache_mb != 0 ? cache_mb << 20 : options_.memory / 3;
   // All at once: each spends its time waiting for the disk.
   std::vector<std::future<Result<std::unique_ptr<LogStore>>>> opening;
-  for (unsigned i = 0; i < *count; ++i) {
+  for (const NodeLog& log : plan_.logs) {
     LogStoreOptions options;
-    options.folder = log_folder(options_.data_dir, i);
-    options.log_index = i;
-    options.log_count = *count;
-    options.cache_bytes = cache / *count;
-    options.least_cache_bytes = std::max(kLeastCache / *count, kLeastCacheOfLog);
+    options.folder = log.folder;
+    options.group = log.group;
+    options.log_index = log.index;
+    options.log_count = log.count;
+    options.first_ledger_id = log.first_ledger_id;
+    options.cache_bytes = cache / count;
+    options.least_cache_bytes = std::max(kLeastCache / count, kLeastCacheOfLog);
     options.sync_data = options_.config.journal_sync_data;
     if (options_.log_io == "uring") options.io = LogIoKind::Uring;
     if (options_.log_io == "thread") options.io = LogIoKind::Threads;
-    Shard& shard = runtime_.shard(i % runtime_.shard_count());
+    Shard& shard = runtime_.shard(log.shard);
     auto open_one = [this, &shard, options]() {
       return open_log(shard, runtime_.memory(), options);
     };
@@ -182,8 +146,11 @@ std::optional<StartFailure> StandaloneNode::open_logs() {
 }
 
 std::optional<StartFailure> StandaloneNode::open_servers() {
-  std::vector<LedgerStore*> logs;
-  for (auto& log : logs_) logs.push_back(log.get());
+  BrokerLogs logs;
+  for (std::size_t i = 0; i < logs_.size(); ++i)
+    logs.logs.push_back({logs_[i].get(), plan_.logs[i].shard});
+  for (const NodeLogGroup& group : plan_.groups)
+    logs.groups.push_back({group.settings.name, group.first, group.count});
   broker_ =
       std::make_unique<Broker>(runtime_, options_.config, *metadata_, logs, BrokerAddresses{});
   Status status = runtime_.run_and_wait(0, [this]() { return broker_->open(); });
@@ -199,20 +166,33 @@ std::optional<StartFailure> StandaloneNode::open_servers() {
   http.bind_address = options_.config.bind_address;
   http.port = static_cast<unsigned>(options_.config.web_service_port);
   http.max_header_bytes = static_cast<std::size_t>(options_.config.http_max_request_header_size);
+  http.shards = plan_.groups.front().settings.shards;
   http.max_connections = static_cast<std::size_t>(options_.config.max_http_server_connections);
   status = runtime_.run_and_wait(0, [&]() { return http_->start(http); });
   if (!status.is_ok()) return failure(status, kExitPortInUse);
 
   binary_ = std::make_unique<BinaryServer>(*broker_);
-  status = runtime_.run_and_wait(0, [this]() -> Task<Status> {
-    Status started = co_await binary_->start(
-        options_.config.bind_address, static_cast<unsigned>(options_.config.broker_service_port));
-    // Before the loop of this shard turns, that is, before anything is accepted.
-    if (started.is_ok()) broker_->set_addresses({service_url(), web_service_url()});
-    co_return started;
-  });
+  status = runtime_.run_and_wait(0, [this]() { return listen(); });
   if (!status.is_ok()) return failure(status, kExitPortInUse);
   return std::nullopt;
+}
+
+Task<Status> StandaloneNode::listen() {
+  std::vector<std::string> urls;
+  for (const NodeLogGroup& group : plan_.groups) {
+    std::optional<unsigned> port = group.settings.port;
+    if (urls.empty()) port = static_cast<unsigned>(options_.config.broker_service_port);
+    urls.emplace_back();
+    if (!port) continue;
+    GM_CO_ASSIGN_OR_RETURN(
+        const unsigned bound,
+        co_await binary_->listen(options_.config.bind_address, *port, group.settings.shards));
+    urls.back() = "pulsar://" + options_.config.advertised_address + ":" + std::to_string(bound);
+  }
+  service_url_ = urls.front();
+  // Before the loop of this shard turns, that is, before anything is accepted.
+  broker_->set_addresses({service_url_, web_service_url(), std::move(urls)});
+  co_return Status::ok();
 }
 
 Status StandaloneNode::close() {
@@ -229,7 +209,7 @@ Status StandaloneNode::close() {
   if (binary_) runtime_.run_and_wait(0, [this]() { return binary_->stop(); });
   for (unsigned i = 0; i < logs_.size(); ++i) {
     if (!logs_[i]) continue;
-    note(runtime_.run_and_wait(i % runtime_.shard_count(), [&]() { return logs_[i]->close(); }));
+    note(runtime_.run_and_wait(plan_.logs[i].shard, [&]() { return logs_[i]->close(); }));
   }
   if (metadata_) note(runtime_.run_and_wait(0, [this]() { return metadata_->close(); }));
   runtime_.stop();
@@ -240,12 +220,21 @@ Status StandaloneNode::close() {
   broker_.reset();
   logs_.clear();
   metadata_.reset();
+  volume_locks_.clear();
   lock_.reset();
   return first;
 }
 
-std::string StandaloneNode::service_url() const {
-  return "pulsar://" + options_.config.advertised_address + ":" + std::to_string(binary_->port());
+std::vector<std::string> StandaloneNode::isolation() const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 1; i < plan_.groups.size(); ++i) {
+    const NodeLogGroup& group = plan_.groups[i];
+    const std::vector<std::string>& urls = broker_->addresses().group_urls;
+    lines.push_back(fmt::format("{}: shards {}, {} logs in {}{}{}", group.settings.name,
+                                fmt::join(group.settings.shards, "+"), group.count, group.folder,
+                                urls[i].empty() ? "" : ", ", urls[i]));
+  }
+  return lines;
 }
 
 std::string StandaloneNode::web_service_url() const {

@@ -11,6 +11,7 @@
 
 #include "base/folder_lock.h"
 #include "base/status.h"
+#include "cli/standalone_logs.h"
 #include "cli/standalone_options.h"
 #include "runtime/runtime.h"
 
@@ -40,21 +41,27 @@ class StandaloneNode {
   // Stops listening, drains, flushes, closes. Returns the first error of it.
   Status close();
 
-  std::string service_url() const;
+  const std::string& service_url() const { return service_url_; }
   std::string web_service_url() const;
   unsigned shard_count() const { return runtime_.shard_count(); }
-  unsigned log_count() const { return static_cast<unsigned>(logs_.size()); }
+  unsigned log_count() const { return plan_.groups.empty() ? 0 : plan_.groups.front().count; }
+  // A line each about the isolation groups.
+  std::vector<std::string> isolation() const;
 
  private:
   std::optional<StartFailure> open_metadata();
   std::optional<StartFailure> open_logs();
   std::optional<StartFailure> open_servers();
+  Task<Status> listen();
 
   const StandaloneOptions options_;
   Runtime runtime_;
   std::optional<FolderLock> lock_;
   std::unique_ptr<MetadataStore> metadata_;
-  std::vector<std::unique_ptr<LogStore>> logs_;
+  NodeLogs plan_;
+  std::vector<FolderLock> volume_locks_;
+  std::vector<std::unique_ptr<LogStore>> logs_;  // as planned
+  std::string service_url_;
   std::unique_ptr<Broker> broker_;
   std::unique_ptr<BinaryServer> binary_;
   std::unique_ptr<Admin> admin_;

@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/isolation_groups.h"
+#include "broker/entry_stamp.h"
+#include "broker/unacked_budget.h"
 #include "cli/exit_codes.h"
 #include "runtime/runtime.h"
 
@@ -77,6 +80,15 @@ Status resolve_config(const Flags& flags, StandaloneOptions& options) {
     add("advertisedAddress", "--advertised-address", *flags.advertised_address);
   }
   GM_RETURN_IF_ERROR(apply_settings(options.config, settings, options.notes));
+  for (const ConfigSetting& setting : settings) {
+    Status possible;
+    if (setting.key == "isolationGroups") possible = parse_isolation_groups(setting.value).status();
+    if (setting.key == "brokerEntryMetadataInterceptors")
+      possible = parse_entry_stamp(setting.value).status();
+    if (setting.key == "maxUnackedMessagesPerSubscriptionOnBrokerBlocked")
+      possible = parse_share(setting.value).status();
+    if (!possible) return possible.with_context(setting.source + ": " + setting.key);
+  }
   // Serving everybody where the operator asked for authentication would be worse than not serving.
   if (options.config.authentication_enabled || options.config.authorization_enabled) {
     return Status::Unsupported(

@@ -13,9 +13,11 @@
 namespace geminga {
 
 struct LogStoreOptions {
-  std::string folder;                      // made if missing; one log
-  std::uint32_t log_index = 0;             // ledger ids are k * log_count + log_index
-  std::uint32_t log_count = 1;             // fixed for the life of the folder
+  std::string group;                 // of the logs beside it, for messages; may be empty
+  std::string folder;                // made if missing; one log
+  std::uint32_t log_index = 0;       // ledger ids are first_ledger_id + k * log_count + log_index
+  std::int64_t first_ledger_id = 0;  // of all logs of the folder's group; fixed, too
+  std::uint32_t log_count = 1;       // fixed for the life of the folder
   std::uint64_t segment_bytes = 64 << 20;  // less on a disk of less than a gigabyte
   std::size_t block_bytes = 256 << 10;
   std::size_t max_batch_bytes = 4 << 20;     // of one flush
@@ -36,6 +38,11 @@ struct LogStoreOptions {
   // For tests: these stand in for the folder's real files and the real I/O.
   std::shared_ptr<LogFolder> files;
   std::function<std::unique_ptr<LogIo>(Shard&)> make_io;
+
+  // How messages call it: "0", or "GROUP/0".
+  std::string label() const {
+    return (group.empty() ? group : group + '/') + std::to_string(log_index);
+  }
 };
 
 // Counters of a log since it was opened.

@@ -175,7 +175,7 @@ Task<Result<std::shared_ptr<SegmentIndex>>> LogReader::index_of(
   }
   auto index = co_await read_index(segment);
   if (index.is(ErrorCode::Corruption) && !segment->freed) {
-    GM_LOG_WARN("log {}: {}: {}; the segment is scanned", options_.log_index,
+    GM_LOG_WARN("log {}: {}: {}; the segment is scanned", options_.label(),
                 segment_name(segment->slot), index.status().message());
     index = co_await rebuild_index(segment);
   }

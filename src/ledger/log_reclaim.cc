@@ -59,8 +59,8 @@ Task<void> LogReclaim::loop() {
     busy_ = false;
     if (!status && !stopping_) {
       given_up_.insert(segment->sequence());
-      GM_LOG_ERROR("log {}: {} keeps its space: {}", options_.log_index,
-                   segment_name(segment->slot), status.to_string());
+      GM_LOG_ERROR("log {}: {} keeps its space: {}", options_.label(), segment_name(segment->slot),
+                   status.to_string());
     }
   }
 }
@@ -104,7 +104,7 @@ Task<Status> LogReclaim::rewrite(std::shared_ptr<LogSegment> segment) {
   GM_CO_RETURN_IF_ERROR(co_await writer_.durable());
   switch_over(sequence, moves);
   ++counters_.rewritten_segments;
-  GM_LOG_DEBUG("log {}: moved {} bytes out of {}", options_.log_index, before,
+  GM_LOG_DEBUG("log {}: moved {} bytes out of {}", options_.label(), before,
                segment_name(segment->slot));
   if (!segment->freed && segment->live_bytes >= before && !met_removed_) {
     co_return Status::Corruption("nothing that lives in it was found");

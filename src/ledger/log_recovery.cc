@@ -86,7 +86,7 @@ Status Recovery::read_files() {
       GM_ASSIGN_OR_RETURN(noted_, read_newest_note(folder_));
       if (!noted_) {
         GM_LOG_WARN("log {}: {} is damaged: if the newest segment is missing, it is not noticed",
-                    options_.log_index, name);
+                    options_.label(), name);
       }
     }
     const auto slot = segment_slot(name);
@@ -97,7 +97,7 @@ Status Recovery::read_files() {
     GM_RETURN_IF_ERROR(check_identity(found.file));
     if (found.file.one_header_damaged) {
       GM_LOG_WARN("log {}: {}: one copy of the header is damaged, the other is used",
-                  options_.log_index, name);
+                  options_.label(), name);
     }
     const std::uint64_t sequence = found.file.header.sequence;
     if (sequence == 0) {
@@ -170,8 +170,8 @@ Result<bool> Recovery::read_footer(Found& found) {
       *trailer, memory.span().subspan(end - static_cast<std::size_t>(trailer->extents_bytes),
                                       static_cast<std::size_t>(trailer->extents_bytes)));
   if (!summary) {
-    GM_LOG_WARN("log {}: {}: {}; the segment is scanned instead", options_.log_index,
-                found.file.name, summary.status().message());
+    GM_LOG_WARN("log {}: {}: {}; the segment is scanned instead", options_.label(), found.file.name,
+                summary.status().message());
     return false;
   }
   found.content.summary = std::move(*summary);

@@ -177,7 +177,7 @@ void LogSegments::note_newest(const LogSegment& open) {
            [this, alive = alive_](const Status& status) {
              // The next start checks less, and is right all the same.
              if (*alive && !status)
-               GM_LOG_WARN("log {}: noting the newest segment: {}", options_.log_index,
+               GM_LOG_WARN("log {}: noting the newest segment: {}", options_.label(),
                            status.to_string());
            });
 }
@@ -238,7 +238,7 @@ void LogSegments::prepared(const std::shared_ptr<LogSegment>& segment,
   if (attempted_) std::exchange(attempted_, nullptr)->set();
   if (!status) {
     if (!starved_) {
-      GM_LOG_WARN("log {}: no segment: {}; trying again until there is one", options_.log_index,
+      GM_LOG_WARN("log {}: no segment: {}; trying again until there is one", options_.label(),
                   status.to_string());
     }
     // The slot's file may be half made: a new one is tried under another name.
@@ -360,7 +360,7 @@ void LogSegments::marked_free(std::uint32_t slot, bool fits, const Status& statu
   --freeing_;
   if (!status) {
     // Its space comes back with the next start.
-    GM_LOG_WARN("log {}: {} is not marked free: {}", options_.log_index, segment_name(slot),
+    GM_LOG_WARN("log {}: {} is not marked free: {}", options_.label(), segment_name(slot),
                 status.to_string());
     return;
   }
@@ -409,12 +409,12 @@ void LogSegments::check_space() {
   const bool now = !starved_ && room > reserve_bytes_ && at_hand >= kKeptBack;
   if (now != writable_) {
     if (now) {
-      GM_LOG_INFO("log {}: {} MiB free: publishing resumes", options_.log_index, room >> 20);
+      GM_LOG_INFO("log {}: {} MiB free: publishing resumes", options_.label(), room >> 20);
     } else {
       GM_LOG_WARN(
           "log {}: {} MiB free on the disk of {}, kept back are {} segments and {} MiB: publishing "
           "stops until space is freed",
-          options_.log_index, room >> 20, folder_.path(), kKeptBack, reserve_bytes_ >> 20);
+          options_.label(), room >> 20, folder_.path(), kKeptBack, reserve_bytes_ >> 20);
     }
   }
   writable_ = now;

@@ -138,7 +138,7 @@ Task<Result<std::shared_ptr<Ledger>>> LogStore::open(LedgerId id) {
   const auto state = find(id);
   if (!state || state->removed) {
     co_return Status::NotFound(
-        fmt::format("ledger {} does not exist in log {}", id, options_.log_index));
+        fmt::format("ledger {} does not exist in log {}", id, options_.label()));
   }
   auto handle = handle_of(state);
   GM_CO_RETURN_IF_ERROR(co_await seal(state));
@@ -229,7 +229,7 @@ Task<Status> LogStore::close() {
   if (status) {
     // Without the list the next start checks less, and is right all the same.
     const Status listed = co_await list_segments();
-    if (!listed) GM_LOG_WARN("log {}: {}", options_.log_index, listed.to_string());
+    if (!listed) GM_LOG_WARN("log {}: {}", options_.label(), listed.to_string());
   }
   drop_handles();
   co_return status;
@@ -313,11 +313,11 @@ Task<Result<std::unique_ptr<LogStore>>> open_log(Shard& shard, MemoryBudget& bud
         done->set();
       });
   co_await done->wait();
-  if (!failure->is_ok()) co_return failure->with_context(fmt::format("log {}", options.log_index));
+  if (!failure->is_ok()) co_return failure->with_context(fmt::format("log {}", options.label()));
   RecoveredLog& log = recovered->value();
   GM_LOG_INFO(
       "log {}: {} ledgers in {} segments ({} scanned), {} free, opened in {:.1f} ms, I/O by {}",
-      options.log_index, log.ledgers.size(), log.segments.size(), log.scanned_segments,
+      options.label(), log.ledgers.size(), log.segments.size(), log.scanned_segments,
       log.free_slots.size(), static_cast<double>(monotonic_ns() - began) / 1e6, io->name());
   auto store = std::make_unique<LogStore>(shard, budget, std::move(options), std::move(io),
                                           std::move(folder));

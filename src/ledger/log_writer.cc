@@ -49,7 +49,7 @@ void LogWriter::resume(std::uint64_t previous, std::uint64_t previous_end, Ledge
 
 LedgerId LogWriter::take_id() {
   const auto step = static_cast<LedgerId>(options_.log_count);
-  const auto index = static_cast<LedgerId>(options_.log_index);
+  const auto index = options_.first_ledger_id + static_cast<LedgerId>(options_.log_index);
   last_id_ = last_id_ < 0 ? index : last_id_ + step;
   return last_id_;
 }
@@ -194,7 +194,7 @@ Task<Status> LogWriter::room() {
     if (segments_.starved()) {
       co_return Status::DiskFull(
           fmt::format("no space left on the disk of log {}: free some, then it goes on by itself",
-                      options_.log_index));
+                      options_.label()));
     }
     co_await segments_.next_attempt();
   }
@@ -278,7 +278,7 @@ void LogWriter::begin_segment() {
       GM_LOG_ERROR(
           "log {}: a checkpoint of {} ledgers does not fit in a segment; space is not reclaimed; "
           "use larger segments",
-          options_.log_index, ledgers.size());
+          options_.label(), ledgers.size());
       checkpoint.clear();
     }
   }
@@ -422,7 +422,7 @@ void LogWriter::write_footer(const std::shared_ptr<LogSegment>& segment) {
       segments_.footer_durable(*segment);
     } else {
       // The next start scans the segment; until then it is read through its index in memory.
-      GM_LOG_WARN("log {}: no footer for {}: {}", options_.log_index, segment_name(segment->slot),
+      GM_LOG_WARN("log {}: no footer for {}: {}", options_.label(), segment_name(segment->slot),
                   status.to_string());
     }
     if (footers_in_flight_.empty() && idle_) idle_->set();
@@ -500,9 +500,9 @@ void LogWriter::acknowledge(Batch& batch, const Status& status) {
 }
 
 void LogWriter::fail(const Status& status) {
-  GM_LOG_ERROR("log {}: {}; no further writes until a restart", options_.log_index,
+  GM_LOG_ERROR("log {}: {}; no further writes until a restart", options_.label(),
                status.to_string());
-  failure_ = status.with_context(fmt::format("log {} has stopped", options_.log_index));
+  failure_ = status.with_context(fmt::format("log {} has stopped", options_.label()));
   if (flushing_) acknowledge(*std::exchange(flushing_, nullptr), failure_);
   fail_pending();
 }
@@ -518,7 +518,7 @@ void LogWriter::fail_pending() {
 
 void LogWriter::abandon() {
   if (failed()) return;
-  failure_ = Status::Cancelled(fmt::format("log {} was given up", options_.log_index));
+  failure_ = Status::Cancelled(fmt::format("log {} was given up", options_.label()));
   fail_pending();
 }
 

@@ -61,7 +61,14 @@ Task<Status> LedgerChain::set_properties(std::map<std::string, std::string> prop
   if (!inside) co_return closed_status();
   auto lock = co_await structure_.lock();
   if (fenced()) co_return refusal_;
-  Info info = info_;
+  const Status status = co_await put_with_properties(info_, std::move(properties));
+  if (status.is(ErrorCode::Fenced)) fence(status);
+  co_return status;
+}
+
+Task<Status> LedgerChain::put_with_properties(Info info,
+                                              std::map<std::string, std::string> properties) {
+  sink_->add_properties(properties);
   info.clear_properties();
   for (const auto& [key, value] : properties) {
     auto* property = info.add_properties();
@@ -70,7 +77,6 @@ Task<Status> LedgerChain::set_properties(std::map<std::string, std::string> prop
   }
   const Status status = co_await put_info(std::move(info));
   if (status) properties_ = std::move(properties);
-  if (status.is(ErrorCode::Fenced)) fence(status);
   co_return status;
 }
 

@@ -162,6 +162,8 @@ class LedgerChain final : public ManagedLedger, private AppendSink, private Defe
   void no_ledger(const Status& why);
   // `info` with the numbers of the ended ledger (or without it, if it is empty).
   void put_ended(Info& info) const;
+  // put_info() with `properties` and what the sink adds to them, which hold from then on.
+  Task<Status> put_with_properties(Info info, std::map<std::string, std::string> properties);
 
   // ---- ledger_chain_cursors.cc ----
   void schedule_flush();

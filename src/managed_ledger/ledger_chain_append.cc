@@ -234,7 +234,7 @@ Task<Status> LedgerChain::switch_ledger() {
     Info::LedgerInfo* added = info.add_ledgerinfo();
     added->set_ledgerid(next->id());
     added->set_timestamp(0);
-    status = co_await put_info(std::move(info));
+    status = co_await put_with_properties(std::move(info), properties_);
   }
   if (!status) {
     if (next) co_await remove_ledgers(std::vector<LedgerId>(1, next->id()));

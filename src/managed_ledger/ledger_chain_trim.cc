@@ -58,7 +58,7 @@ Task<Result<std::vector<LedgerId>>> LedgerChain::drop_before(LedgerId id) {
   for (int i = ledgers->size() - 1; i >= 0; --i) {
     if (ledgers->Get(i).ledgerid() < id) ledgers->DeleteSubrange(i, 1);
   }
-  Status status = co_await put_info(std::move(info));
+  Status status = co_await put_with_properties(std::move(info), properties_);
   if (status.is(ErrorCode::Fenced)) fence(status);
   GM_CO_RETURN_IF_ERROR(status);
   for (const LedgerSlot& slot : list_) {

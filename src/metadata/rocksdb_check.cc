@@ -17,7 +17,7 @@ constexpr std::size_t kMaxProblems = 100;
 
 class Check {
  public:
-  explicit Check(std::string path) : path_(std::move(path)) {}
+  Check(std::string path, std::string keep) : path_(std::move(path)), keep_(std::move(keep)) {}
 
   Result<MetadataReport> run() {
     const Status whole = verify_inventory(path_);
@@ -56,6 +56,8 @@ class Check {
       const std::string node = metadata_keys::node_path(key);
       const auto decoded = metadata_keys::decode_node(node, value);
       if (!decoded.is_ok()) problem(decoded.status().message());
+      if (decoded.is_ok() && !keep_.empty() && metadata_keys::parent_of(node) == keep_)
+        report_.kept.emplace_back(node, decoded->value);
       ++children_[std::string(metadata_keys::parent_of(node))];
     } else if (key[0] == 'c') {
       const std::string node(key.substr(1));
@@ -74,12 +76,15 @@ class Check {
   }
 
   const std::string path_;
+  const std::string keep_;
   MetadataReport report_;
   std::map<std::string, std::int64_t> children_;  // found minus counted
 };
 
 }  // namespace
 
-Result<MetadataReport> check_rocksdb_store(const std::string& path) { return Check(path).run(); }
+Result<MetadataReport> check_rocksdb_store(const std::string& path, const std::string& keep) {
+  return Check(path, keep).run();
+}
 
 }  // namespace geminga

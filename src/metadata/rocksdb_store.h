@@ -44,7 +44,9 @@ struct MetadataReport {
   std::uint64_t keys = 0;
   std::uint64_t bytes = 0;
   std::vector<std::string> problems;  // for people; empty: sound
+  // Path and value of the children of `keep`, those that can be read.
+  std::vector<std::pair<std::string, std::string>> kept;
 };
-Result<MetadataReport> check_rocksdb_store(const std::string& path);
+Result<MetadataReport> check_rocksdb_store(const std::string& path, const std::string& keep = {});
 
 }  // namespace geminga

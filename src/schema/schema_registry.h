@@ -7,7 +7,7 @@
 // count no more for put() and find(), but can still be read by number: messages written with them
 // must stay readable.
 //
-// One registry a log, on the log's shard (Broker::schemas() and schema_shard() tell which); all
+// One registry a log, on the log's shard (Broker::schemas() tells which); all
 // members are called there. Errors: IncompatibleSchema (refused), and what the two stores answer.
 // Nothing is kept of a failed call: a ledger that lost the race for the locator is removed again.
 #pragma once

@@ -55,7 +55,8 @@ BinaryServer::BinaryServer(Broker& broker, SessionSettings settings)
 
 BinaryServer::~BinaryServer() = default;
 
-Task<Status> BinaryServer::start(std::string address, unsigned port) {
+Task<Result<unsigned>> BinaryServer::listen(std::string address, unsigned port,
+                                            std::vector<unsigned> shards) {
   boost::system::error_code error;
   const auto ip = asio::ip::make_address(address, error);
   if (error) {
@@ -69,21 +70,25 @@ Task<Status> BinaryServer::start(std::string address, unsigned port) {
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(4096, error);
   if (error == asio::error::address_in_use) {
-    co_return Status::AlreadyExists(
-        fmt::format("port {} on {} is in use; choose another with --broker-port", port, address));
+    co_return Status::AlreadyExists(fmt::format(
+        "port {} on {} is in use; choose another with --broker-port or in isolationGroups", port,
+        address));
   }
   if (error) {
     co_return Status::Io(fmt::format("cannot listen on {}:{}: {}", address, port, error.message()));
   }
-  port_ = acceptor.local_endpoint(error).port();
+  const unsigned bound = acceptor.local_endpoint(error).port();
   most_by_files_ = connections_by_files();
-  acceptor_.emplace(std::move(acceptor));
-  for (unsigned i = 0; i < broker_.runtime().shard_count(); ++i) {
-    shards_.push_back(
-        std::make_unique<ConnectionShard>(broker_, broker_.runtime().shard(i), settings_));
+  while (shards_.size() < broker_.runtime().shard_count()) {
+    Shard& shard = broker_.runtime().shard(static_cast<unsigned>(shards_.size()));
+    shards_.push_back(std::make_unique<ConnectionShard>(broker_, shard, settings_));
   }
-  spawn(broker_.runtime().shard(0), accepting_, [this]() -> Task<void> { co_await accept_all(); });
-  co_return Status::ok();
+  listeners_.push_back(
+      std::make_unique<Listener>(Listener{std::move(acceptor), std::move(shards)}));
+  Listener& listener = *listeners_.back();
+  spawn(broker_.runtime().shard(0), accepting_,
+        [this, &listener]() -> Task<void> { co_await accept_all(listener); });
+  co_return bound;
 }
 
 std::string BinaryServer::full() const {
@@ -111,14 +116,15 @@ void BinaryServer::refuse(asio::ip::tcp::socket& socket, const std::string& why)
   (void)socket.send(asio::buffer(frame.data(), frame.size()), 0, ignored);
 }
 
-Task<void> BinaryServer::accept_all() {
-  unsigned next = 0;
+Task<void> BinaryServer::accept_all(Listener& listener) {
+  std::size_t turn = 0;
   for (;;) {
+    const unsigned next = listener.shards[turn % listener.shards.size()];
     Shard& shard = broker_.runtime().shard(next);
     boost::system::error_code error;
-    tcp::socket socket = co_await acceptor_->async_accept(
+    tcp::socket socket = co_await listener.acceptor.async_accept(
         shard.io(), asio::redirect_error(asio::use_awaitable, error));
-    if (error == asio::error::operation_aborted || !acceptor_->is_open()) co_return;
+    if (error == asio::error::operation_aborted || !listener.acceptor.is_open()) co_return;
     if (error) {
       // Out of file descriptors, most likely: those that close give room.
       GM_LOG_WARN("accepting a connection failed: {}; trying again in 100 ms", error.message());
@@ -137,13 +143,13 @@ Task<void> BinaryServer::accept_all() {
     }
     ConnectionShard* home = shards_[next].get();
     shard.post([home, socket = std::move(socket)]() mutable { home->add(std::move(socket)); });
-    next = (next + 1) % static_cast<unsigned>(shards_.size());
+    ++turn;
   }
 }
 
 Task<void> BinaryServer::stop_accepting() {
   boost::system::error_code ignored;
-  if (acceptor_) acceptor_->close(ignored);
+  for (const auto& listener : listeners_) listener->acceptor.close(ignored);
   co_await accepting_.close();
 }
 

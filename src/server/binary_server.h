@@ -1,5 +1,6 @@
-// Listens for the binary protocol and hands each accepted socket to a shard, in turn; a connection
-// stays there for life. Made and owned by main; start() and stop() are awaited on shard 0.
+// Listens for the binary protocol, on one port or several, and hands each accepted socket to one of
+// the port's shards, in turn; a connection stays there for life. Made and owned by main; listen()
+// and stop() are awaited on shard 0.
 #pragma once
 
 #include <atomic>
@@ -7,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,29 +27,30 @@ class BinaryServer {
   BinaryServer(Broker& broker, SessionSettings settings);
   ~BinaryServer();
 
-  // Binds and accepts. Port 0 takes a free one. Io if the address cannot be bound (AlreadyExists:
-  // in use).
-  Task<Status> start(std::string address, unsigned port);
+  // Binds and accepts, for connections on `shards`; gives the port. Port 0 takes a free one. Io if
+  // the address cannot be bound (AlreadyExists: in use).
+  Task<Result<unsigned>> listen(std::string address, unsigned port, std::vector<unsigned> shards);
   // Stops accepting; connections live on.
   Task<void> stop_accepting();
   // stop_accepting(), then closes all connections and waits for their ends. Close the broker's
   // topics first, so that clients get their last receipts.
   Task<void> stop();
 
-  unsigned port() const { return port_; }
-
  private:
-  Task<void> accept_all();
+  struct Listener {
+    asio::ip::tcp::acceptor acceptor;
+    std::vector<unsigned> shards;
+  };
+  Task<void> accept_all(Listener& listener);
   // Empty, or why one more connection is too many.
   std::string full() const;
   static void refuse(asio::ip::tcp::socket& socket, const std::string& why);
 
   Broker& broker_;
   const SessionSettings settings_;
-  std::optional<asio::ip::tcp::acceptor> acceptor_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   Gate accepting_;
-  std::vector<std::unique_ptr<ConnectionShard>> shards_;
-  unsigned port_ = 0;
+  std::vector<std::unique_ptr<ConnectionShard>> shards_;  // by number
   std::int64_t told_full_ns_ = std::numeric_limits<std::int64_t>::min() / 2;
   std::int64_t most_by_files_ = 0;  // connections that the limit of open files leaves room for
 };

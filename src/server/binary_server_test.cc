@@ -116,18 +116,20 @@ class BinaryServerTest : public BrokerWorld {
   void start(SessionSettings settings = {}) {
     run_with_broker([this, settings]() -> Task<void> {
       server = std::make_unique<BinaryServer>(*broker, settings);
-      const Status started = co_await server->start("127.0.0.1", 0);
-      EXPECT_TRUE(started.is_ok()) << started.to_string();
+      const auto bound = co_await server->listen("127.0.0.1", 0, std::vector<unsigned>(1, 0));
+      EXPECT_TRUE(bound.is_ok()) << bound.status().to_string();
+      if (bound.is_ok()) port = *bound;
     });
   }
   std::unique_ptr<BinaryServer> server;
+  unsigned port = 0;
 };
 
 constexpr char kTopic[] = "persistent://public/default/t";
 
 TEST_F(BinaryServerTest, TakesAFrameAByteAtATimeAndHoldsNoBufferWhileIdle) {
   start();
-  Client client(server->port());
+  Client client(port);
   Command command;
   command.set_type(Command::CONNECT);
   command.mutable_connect()->set_client_version("test");
@@ -140,19 +142,19 @@ TEST_F(BinaryServerTest, TakesAFrameAByteAtATimeAndHoldsNoBufferWhileIdle) {
 
 TEST_F(BinaryServerTest, ClosesAConnectionWithAnOversizeFrame) {
   start();
-  Client client(server->port());
+  Client client(port);
   client.connect();
   std::string head(8, '\0');
   store_be32(head.data(), 0x7fffffff);
   client.send(head);
   EXPECT_FALSE(client.next().has_value());
-  Client other(server->port());
+  Client other(port);
   other.connect();
 }
 
 TEST_F(BinaryServerTest, CarriesTheLargestMessage) {
   start();
-  Client client(server->port());
+  Client client(port);
   client.connect();
   client.produce(kTopic);
   const std::string payload(5 * 1024 * 1024 - 200, 'x');
@@ -183,7 +185,7 @@ TEST_F(BinaryServerTest, StaysBoundedWithAClientThatNeverReads) {
   SessionSettings settings;
   settings.max_unread_replies = 64 * 1024;
   start(settings);
-  Client silent(server->port());
+  Client silent(port);
   silent.connect();
   silent.produce(kTopic);
   std::string many;
@@ -198,7 +200,7 @@ TEST_F(BinaryServerTest, StaysBoundedWithAClientThatNeverReads) {
   EXPECT_LT(sent, 400'000U) << "it was never held back";
   EXPECT_LT(runtime.memory().used(MemoryUse::Delivery), 4U << 20);
   // The others are served.
-  Client other(server->port());
+  Client other(port);
   other.connect();
   other.produce("persistent://public/default/other");
   other.send(Client::message(0, "y"));
@@ -214,9 +216,9 @@ TEST_F(BinaryServerTest, StaysBoundedWithAClientThatNeverReads) {
 TEST_F(BinaryServerTest, RefusesConnectionsOverTheLimit) {
   config.broker_max_connections = 1;
   start();
-  Client first(server->port());
+  Client first(port);
   first.connect();
-  Client second(server->port());
+  Client second(port);
   const auto refused = second.next();
   ASSERT_TRUE(refused.has_value());
   EXPECT_EQ(refused->error().error(), proto::NotAllowedError);
@@ -227,8 +229,8 @@ TEST_F(BinaryServerTest, SaysWhenThePortIsTaken) {
   start();
   run([this]() -> Task<void> {
     BinaryServer second(*broker, SessionSettings());
-    const Status started = co_await second.start("127.0.0.1", server->port());
-    EXPECT_TRUE(started.is(ErrorCode::AlreadyExists)) << started.to_string();
+    const auto bound = co_await second.listen("127.0.0.1", port, std::vector<unsigned>(1, 0));
+    EXPECT_TRUE(bound.is(ErrorCode::AlreadyExists)) << bound.status().to_string();
   });
 }
 
@@ -236,7 +238,7 @@ TEST_F(BinaryServerTest, EndsConnectionsThatNeverSendConnect) {
   SessionSettings settings;
   settings.keep_alive = Millis(60);
   start(settings);
-  Client client(server->port());
+  Client client(port);
   EXPECT_FALSE(client.next().has_value());
 }
 

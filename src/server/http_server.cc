@@ -237,8 +237,12 @@ Task<Status> HttpServer::start(HttpServerOptions options) {
             : ""));
   }
   port_.store(acceptor.local_endpoint(error).port(), std::memory_order_relaxed);
-  for (unsigned i = 0; i < runtime_.shard_count(); ++i) {
-    sides_.push_back(std::make_unique<Side>(runtime_.shard(i), runtime_.shard_count(), options_));
+  std::vector<unsigned> shards = options_.shards;
+  for (unsigned i = 0; options_.shards.empty() && i < runtime_.shard_count(); ++i)
+    shards.push_back(i);
+  for (const unsigned shard : shards) {
+    sides_.push_back(std::make_unique<Side>(runtime_.shard(shard),
+                                            static_cast<unsigned>(shards.size()), options_));
   }
   listener_ = std::move(listener);
   spawn(runtime_.shard(0), listener_->gate, [this]() { return accept_loop(); });

@@ -25,7 +25,8 @@ namespace geminga {
 
 struct HttpServerOptions {
   std::string bind_address = "0.0.0.0";
-  unsigned port = 8080;  // 0: any free one, see HttpServer::port()
+  unsigned port = 8080;          // 0: any free one, see HttpServer::port()
+  std::vector<unsigned> shards;  // that serve; empty: all
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 8 << 20;
   std::size_t max_connections = 2048;  // Pulsar's maxHttpServerConnections

@@ -10,8 +10,10 @@
 // thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +43,14 @@ enum class ChecksumVerdict : std::uint8_t { Absent, Ok, Mismatch };
 // Malformed entries count as Mismatch.
 ChecksumVerdict verify_checksum(EntryBytes entry);
 ChecksumVerdict verify_checksum(EntryBytes entry, const EntryParts& parts);
+
+// The sequence id of the last of `messages` messages, the first of which has `first`. The C++
+// client (and those on top of it) does not tell it; it numbers them one after the other.
+inline std::int64_t last_in_batch(std::int64_t first, std::int64_t messages) {
+  const bool possible =
+      messages > 1 && first <= std::numeric_limits<std::int64_t>::max() - messages;
+  return possible ? first + messages - 1 : first;
+}
 
 struct EntryMetadata {
   std::string_view producer_name;
@@ -84,8 +94,8 @@ struct EntryMetadata {
   // What seek by time and expiry compare with.
   std::int64_t timestamp() const { return broker_timestamp.value_or(publish_time); }
   std::int64_t last_sequence_id() const {
-    return highest_sequence_id && *highest_sequence_id > sequence_id ? *highest_sequence_id
-                                                                     : sequence_id;
+    return std::max(highest_sequence_id.value_or(sequence_id),
+                    is_batch ? last_in_batch(sequence_id, num_messages) : sequence_id);
   }
 };
 // Fails with Protocol when the entry is malformed or lacks producer name, sequence id or publish

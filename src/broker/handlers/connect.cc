@@ -20,7 +20,8 @@ void handle_connect(Session& session, const pulsar::proto::BaseCommand& command)
   peer.client_version = connect.client_version();
   peer.protocol_version = std::min(connect.protocol_version(), kProtocolVersion);
   peer.supports_broker_entry_metadata =
-      connect.feature_flags().supports_broker_entry_metadata() && peer.protocol_version >= 18;
+      connect.feature_flags().supports_broker_entry_metadata() && peer.protocol_version >= 18 &&
+      session.broker().config().exposing_broker_entry_metadata_to_client_enabled;
   peer.supports_partial_producer = connect.feature_flags().supports_partial_producer();
   const std::int32_t version = peer.protocol_version;
   session.connected(std::move(peer));

@@ -39,11 +39,13 @@ Task<void> handle_lookup(std::shared_ptr<Session> session, pulsar::proto::BaseCo
     response.set_message("the broker do not have " + request.advertised_listener_name() +
                          " listener");
   } else {
-    const std::string& url = session->broker().addresses().service_url;
+    const std::string& shared = session->broker().addresses().service_url;
+    const std::string& url = session->broker().service_url_of(*name);
     response.set_response(Response::Connect);
     response.set_brokerserviceurl(url);
     response.set_authoritative(true);
-    response.set_proxy_through_service_url(is_loopback(url));
+    // A port of its own is there to be connected to.
+    response.set_proxy_through_service_url(is_loopback(url) && &url == &shared);
   }
   ShardMetrics& metrics = session->broker().metrics().of(session->shard().id());
   (response.response() == Response::Connect ? metrics.lookups : metrics.lookups_failed).add();

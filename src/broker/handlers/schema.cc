@@ -22,10 +22,11 @@ void fail(Response& response, ErrorCode code, const std::string& message) {
 using Found = Result<std::optional<StoredSchema>>;
 
 Task<Found> find(Broker* broker, TopicName name, std::optional<std::int64_t> version) {
-  auto work = [broker, name, version]() -> Task<Found> {
-    return broker->schemas(name).get(name.schema_id(), version);
+  const SchemaPlace place = broker->schemas(name);
+  auto work = [&registry = place.registry, name, version]() -> Task<Found> {
+    return registry.get(name.schema_id(), version);
   };
-  co_return co_await call_on(broker->schema_shard(name), std::move(work));
+  co_return co_await call_on(place.shard, std::move(work));
 }
 
 }  // namespace

@@ -27,10 +27,13 @@ Task<Result<std::string>> put_schema(Broker& broker, TopicName name, SchemaData 
   if (!rules) co_return rules.status();
   SchemaPutOptions options;
   options.may_add = rules->may_add;
-  auto work = [&broker, name, schema = std::move(schema), options]() mutable {
-    return broker.schemas(name).put(name.schema_id(), std::move(schema), options);
+  const Result<Isolation::Hold> hold = broker.isolation().hold(name.ns());
+  if (!hold) co_return hold.status();
+  const SchemaPlace place = broker.schemas(name);
+  auto work = [&registry = place.registry, name, schema = std::move(schema), options]() mutable {
+    return registry.put(name.schema_id(), std::move(schema), options);
   };
-  const Result<std::int64_t> version = co_await call_on(broker.schema_shard(name), std::move(work));
+  const Result<std::int64_t> version = co_await call_on(place.shard, std::move(work));
   if (!version) co_return version.status();
   co_return encode_schema_version(*version);
 }
@@ -40,10 +43,11 @@ Task<Status> admit_without_schema(Broker& broker, TopicName name) {
   if (!rules) co_return rules.status();
   if (!rules->enforced) co_return Status::ok();
   using Found = Result<std::optional<StoredSchema>>;
-  auto work = [&broker, name]() -> Task<Found> {
-    return broker.schemas(name).latest(name.schema_id());
+  const SchemaPlace place = broker.schemas(name);
+  auto work = [&registry = place.registry, name]() -> Task<Found> {
+    return registry.latest(name.schema_id());
   };
-  const Found latest = co_await call_on(broker.schema_shard(name), std::move(work));
+  const Found latest = co_await call_on(place.shard, std::move(work));
   if (!latest) co_return latest.status();
   if (!latest->has_value()) co_return Status::ok();
   // Programs made for Pulsar look for the name of its exception.
@@ -55,10 +59,11 @@ Task<Status> admit_without_schema(Broker& broker, TopicName name) {
 
 Task<Status> put_consumer_schema(Broker& broker, TopicName name, SchemaData schema, bool idle) {
   using Found = Result<std::optional<StoredSchema>>;
-  auto work = [&broker, name]() -> Task<Found> {
-    return broker.schemas(name).latest(name.schema_id());
+  const SchemaPlace place = broker.schemas(name);
+  auto work = [&registry = place.registry, name]() -> Task<Found> {
+    return registry.latest(name.schema_id());
   };
-  const Found latest = co_await call_on(broker.schema_shard(name), std::move(work));
+  const Found latest = co_await call_on(place.shard, std::move(work));
   if (!latest) co_return latest.status();
   if (latest->has_value()) co_return Status::ok();
   if (!idle) {

@@ -37,9 +37,9 @@ Answer answer_lookup(Admin& admin, HttpRequest& request, TopicName name) {
   if (!found) co_return found;
   const BrokerAddresses& addresses = admin.broker.addresses();
   boost::json::object answer;
-  answer["brokerUrl"] = addresses.service_url;
+  answer["brokerUrl"] = admin.broker.service_url_of(name);
   answer["httpUrl"] = addresses.web_service_url;
-  answer["nativeUrl"] = addresses.service_url;
+  answer["nativeUrl"] = admin.broker.service_url_of(name);
   answer["brokerUrlSsl"] = "";
   co_return json_answer(answer);
 }

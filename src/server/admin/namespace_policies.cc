@@ -370,6 +370,21 @@ Answer remove_pause(Admin& admin, HttpRequest& request) {
   co_return co_await change_namespace(admin, request, unset);
 }
 
+// Changes the policies in which the property "isolation" will have the value `group`.
+Answer change_isolation(Admin& admin, HttpRequest& request, std::string group,
+                        const DocumentChange& change) {
+  const auto ns = namespace_of(request);
+  if (!ns) co_return ns.status();
+  auto policies = co_await namespace_document(admin, request);
+  if (!policies) co_return policies.status();
+  Isolation& isolation = admin.broker.isolation();
+  const Status may = co_await isolation.prepare(ns->full(), std::move(group));
+  if (!may) co_return refusal_of(may);
+  auto answer = co_await change_namespace(admin, request, change);
+  co_await isolation.settle(ns->full());
+  co_return answer;
+}
+
 Answer get_properties(Admin& admin, HttpRequest& request) {
   auto policies = co_await namespace_document(admin, request);
   if (!policies) co_return policies.status();
@@ -388,6 +403,12 @@ Answer set_properties(Admin& admin, HttpRequest& request) {
     for (const auto& entry : added) properties[entry.key()] = entry.value();
     return Status::ok();
   };
+  if (const json::value* group = added.if_contains(Isolation::kProperty)) {
+    if (!group->is_string())
+      co_return refusal_of(Status::Protocol("the property isolation is the name of a group"));
+    std::string name(group->get_string());
+    co_return co_await change_isolation(admin, request, std::move(name), set);
+  }
   co_return co_await change_namespace(admin, request, set);
 }
 
@@ -396,7 +417,7 @@ Answer clear_properties(Admin& admin, HttpRequest& request) {
     policies["properties"] = json::object();
     return Status::ok();
   };
-  co_return co_await change_namespace(admin, request, unset);
+  co_return co_await change_isolation(admin, request, {}, unset);
 }
 
 Answer get_property(Admin& admin, HttpRequest& request) {
@@ -415,6 +436,7 @@ Answer set_property(Admin& admin, HttpRequest& request) {
     object_in(policies, "properties")[key] = value;
     return Status::ok();
   };
+  if (key == Isolation::kProperty) co_return co_await change_isolation(admin, request, value, set);
   co_return co_await change_namespace(admin, request, set);
 }
 
@@ -429,7 +451,12 @@ Answer remove_property(Admin& admin, HttpRequest& request) {
     properties.erase(key);
     return Status::ok();
   };
-  auto answer = co_await change_namespace(admin, request, unset);
+  Result<HttpResponse> answer;
+  if (key == Isolation::kProperty) {
+    answer = co_await change_isolation(admin, request, {}, unset);
+  } else {
+    answer = co_await change_namespace(admin, request, unset);
+  }
   if (!answer || answer->status != 204) co_return answer;
   if (removed.empty()) co_return ok_empty();
   co_return json_text(removed);

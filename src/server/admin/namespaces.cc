@@ -80,8 +80,17 @@ Answer create(Admin& admin, HttpRequest& request) {
                       std::string_view(cluster.get_string()), ns->tenant()));
     }
   }
+  const json::value* isolation = member(object_in(*document, "properties"), Isolation::kProperty);
+  const std::string group = isolation != nullptr && isolation->is_string()
+                                ? std::string(isolation->get_string())
+                                : std::string();
+  if (!group.empty()) {
+    const Status may = co_await admin.broker.isolation().prepare(ns->full(), group);
+    if (!may) co_return refusal_of(may);
+  }
   Status created =
       co_await create_document(admin.metadata(), policies_path(*ns), std::move(*document));
+  if (!group.empty()) co_await admin.broker.isolation().settle(ns->full());
   if (created.is(ErrorCode::AlreadyExists))
     co_return Status::AlreadyExists("Namespace already exists");
   if (!created) co_return created;
@@ -302,6 +311,7 @@ Task<Status> delete_namespace(Admin& admin, NamespaceName ns, bool force) {
     if (!gone) co_return gone;
   }
   gone = co_await admin.metadata().remove(policies_path(ns));
+  co_await admin.broker.isolation().settle(ns.full());
   if (gone.is(ErrorCode::NotFound)) co_return missing;
   co_return gone;
 }

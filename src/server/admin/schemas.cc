@@ -29,12 +29,15 @@ Result<TopicName> schema_topic(const HttpRequest& request) {
 template <typename F>
 std::invoke_result_t<F, SchemaRegistry&, std::string> with_registry(Admin& admin, TopicName name,
                                                                     F work) {
-  Broker& broker = admin.broker;
-  auto there = [&broker, name,
+  // Some of the work stores: the namespace must stay where it is.
+  const Result<Isolation::Hold> hold = admin.broker.isolation().hold(name.ns());
+  if (!hold) co_return hold.status();
+  const SchemaPlace place = admin.broker.schemas(name);
+  auto there = [&registry = place.registry, name,
                 work = std::move(work)]() -> std::invoke_result_t<F, SchemaRegistry&, std::string> {
-    co_return co_await work(broker.schemas(name), name.schema_id());
+    co_return co_await work(registry, name.schema_id());
   };
-  co_return co_await on_shard(broker.schema_shard(name), std::move(there));
+  co_return co_await on_shard(place.shard, std::move(there));
 }
 
 Result<json::object> schema_json(const StoredSchema& stored) {

@@ -207,11 +207,12 @@ json::object non_persistent_internal(const Topic& topic) {
 
 // Ledgers of the topic's schemas; their sizes are not known without opening them.
 Task<Result<json::array>> schema_ledgers(Admin& admin, TopicName name) {
-  Broker& broker = admin.broker;
-  auto work = [&broker, name]() -> Task<Result<std::vector<SchemaRegistry::VersionLedger>>> {
-    co_return co_await broker.schemas(name).ledgers(name.schema_id());
+  const SchemaPlace place = admin.broker.schemas(name);
+  auto work = [&registry = place.registry,
+               name]() -> Task<Result<std::vector<SchemaRegistry::VersionLedger>>> {
+    co_return co_await registry.ledgers(name.schema_id());
   };
-  auto ledgers = co_await on_shard(broker.schema_shard(name), std::move(work));
+  auto ledgers = co_await on_shard(place.shard, std::move(work));
   if (!ledgers) co_return ledgers.status();
   json::array out;
   for (const auto& ledger : *ledgers) out.push_back(ledger_json(ledger.ledger, 1, 0));

@@ -97,11 +97,11 @@ Answer create(Admin& admin, HttpRequest& request) {
 Task<Status> forget(Admin& admin, HttpRequest& request, TopicName name) {
   Status removed = co_await admin.metadata().remove_recursive(topic_policies_path(name));
   if (!removed || !request.query_flag("deleteSchema", true)) co_return removed;
-  Broker& broker = admin.broker;
-  auto there = [&broker, name]() -> Task<Result<std::int64_t>> {
-    return broker.schemas(name).remove(name.schema_id(), true);
+  const SchemaPlace place = admin.broker.schemas(name);
+  auto there = [&registry = place.registry, name]() -> Task<Result<std::int64_t>> {
+    return registry.remove(name.schema_id(), true);
   };
-  auto version = co_await on_shard(broker.schema_shard(name), there);
+  auto version = co_await on_shard(place.shard, there);
   co_return version.status();
 }
 

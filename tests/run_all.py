@@ -187,7 +187,7 @@ def step_conformance() -> tuple[int, int]:
 
 
 def step_kill() -> tuple[int, int]:
-    results = [counted([f"tests/kill/{name}"], python_env()) for name in ("run", "delayed.py", "transactions.py")]
+    results = [counted([f"tests/kill/{name}"], python_env()) for name in ("run", "delayed.py", "transactions.py", "deduplication.py", "compaction.py")]
     return sum(passed for passed, _ in results), sum(failed for _, failed in results)
 
 

@@ -30,6 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from clients import place                            # noqa: E402
 from harness.admin import Admin                      # noqa: E402
 from harness.broker import BrokerError, Geminga      # noqa: E402
+from kills import kill_at                           # noqa: E402
 from outcome import finish                          # noqa: E402
 
 TOPIC = "persistent://public/default/delayed"
@@ -137,14 +138,8 @@ def run(args, work):
         consumer = client.subscribe(TOPIC, "work", consumer_type=pulsar.ConsumerType.Shared,
                                     negative_ack_redelivery_delay_ms=int(NACK_DELAY * 1000), message_listener=journal.on_message)
         sender = threading.Thread(target=produce, args=(client, journal, args.messages, rng))
-        begin = time.monotonic()
         sender.start()
-        kills = []
-        for moment in sorted(rng.uniform(3, 60) for _ in range(args.kills)):
-            time.sleep(max(0, begin + moment - time.monotonic()))
-            kills.append(time.time())
-            broker.kill()
-            broker.start(timeout=60)
+        kills = kill_at(broker, sorted(rng.uniform(3, 60) for _ in range(args.kills)))
         sender.join()
         admin, path = Admin(broker.web_url), TOPIC.replace("://", "/")
         deadline = time.monotonic() + 90

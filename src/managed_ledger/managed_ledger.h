@@ -49,8 +49,8 @@ class PersistSink {
   // OK: the entry is durable at `position` and readable. Otherwise it is not stored as far as
   // anybody may rely on.
   virtual void persisted(Position position, const Status& status) = 0;
-  // Properties of the managed ledger are about to be stored, because they were set, a ledger ended or
-  // some are dropped: here is the place to add what must outlive the entries.
+  // Properties of the managed ledger are about to be stored, because they were set, a ledger ended
+  // or some are dropped: here is the place to add what must outlive the entries.
   virtual void add_properties(std::map<std::string, std::string>&) {}
 
  protected:

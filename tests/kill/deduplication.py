@@ -3,9 +3,8 @@
 
   deduplication.py [--seconds 25] [--kills 8] [--topics 4] [--seed N]
 
-Each topic has one producer. It numbers its messages, sends with many in flight, and every few seconds its process's client is
-thrown away without waiting for receipts; the next one has the same name, asks for the last sequence id that is stored, and
-goes on behind it. Clients send again what got no receipt when the broker was killed. In the end, topic by topic:
+Each topic has one producer. It numbers its messages, sends with many in flight, and every few seconds its process is killed; the
+next one has the same name, asks for the last sequence id that is stored, and goes on behind it. Clients send again what got no receipt when the broker was killed. In the end, topic by topic:
 
   1. every number from 0 to the last stands there exactly once, in order;
   2. the last is at least the last that got a receipt;
@@ -13,6 +12,7 @@ goes on behind it. Clients send again what got no receipt when the broker was ki
 """
 import argparse
 import random
+import subprocess
 import sys
 import tempfile
 import threading
@@ -33,58 +33,80 @@ NAMESPACE = "public/numbered"
 IN_FLIGHT = 300
 
 
+def produce(url, topic, batching, log):
+    """One producer's process: numbers and sends until standard input says so, and prints the highest number with a receipt."""
+    client = pulsar.Client(url, operation_timeout_seconds=60, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, log))
+    producer = client.create_producer(topic, producer_name="the-one", send_timeout_millis=0, max_pending_messages=10 * IN_FLIGHT,
+                                      batching_enabled=batching, batching_max_publish_delay_ms=3)
+    room, stop = threading.Semaphore(IN_FLIGHT), threading.Event()
+    highest = number = producer.last_sequence_id()
+    print(number, flush=True)
+
+    def wait_for_the_word():
+        sys.stdin.readline()
+        stop.set()
+
+    def receipt(of):
+        def done(result, _):
+            nonlocal highest
+            if result == pulsar.Result.Ok:
+                highest = max(highest, of)
+            room.release()
+        return done
+
+    threading.Thread(target=wait_for_the_word, daemon=True).start()
+    while not stop.is_set():
+        if not room.acquire(timeout=0.1):
+            continue
+        number += 1
+        producer.send_async(str(number).encode(), receipt(number), sequence_id=number)
+        if number % 50 == 0:
+            print(highest, flush=True)
+            time.sleep(0.02)
+    producer.flush()
+    print(highest, flush=True)
+    client.close()
+
+
 class Numbered(threading.Thread):
-    """The producer of one topic, one client after the other."""
+    """The producer of one topic: a process that is killed every few seconds, then another one."""
 
     def __init__(self, url, topic, batching, seed, log):
         super().__init__(daemon=True)
         self.url, self.topic, self.batching, self.log = url, topic, batching, log
         self.rng, self.stop = random.Random(seed), threading.Event()
-        self.lock = threading.Lock()
-        self.receipts, self.clients, self.resumed, self.problems = -1, 0, 0, []
+        self.receipts, self.lives, self.problems = -1, 0, []
 
-    def receipt(self, number):
-        def done(result, _):
-            if result == pulsar.Result.Ok:
-                with self.lock:
-                    self.receipts = max(self.receipts, number)
-        return done
+    def note(self, lines):
+        for line in lines:
+            self.receipts = max(self.receipts, int(line))
 
-    def client(self):
-        return pulsar.Client(self.url, operation_timeout_seconds=60,
-                             logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(self.log)))
-
-    def one_life(self, last):
-        client = self.client()
-        producer = client.create_producer(self.topic, producer_name="the-one", send_timeout_millis=0, block_if_queue_full=True,
-                                          max_pending_messages=IN_FLIGHT, batching_enabled=self.batching,
-                                          batching_max_publish_delay_ms=3, initial_sequence_id=None)
-        number = producer.last_sequence_id() + 1
-        self.clients += 1
-        self.resumed = max(self.resumed, number)
-        end = time.monotonic() + self.rng.uniform(1, 5)
-        while not self.stop.is_set() and (last or time.monotonic() < end):
-            producer.send_async(str(number).encode(), self.receipt(number), sequence_id=number)
-            number += 1
-            if number % 50 == 0:
-                time.sleep(0.02)
+    def one_life(self):
+        child = subprocess.Popen([sys.executable, __file__, "--produce", self.url, self.topic, str(int(self.batching)), str(self.log)],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.lives += 1
+        reader = threading.Thread(target=self.note, args=(child.stdout,))
+        reader.start()
+        self.stop.wait(self.rng.uniform(1, 5))
         if self.stop.is_set():
-            producer.flush()
-            client.close()
-        else:
-            client.shutdown()       # what is in flight may be stored or not
+            try:
+                child.stdin.write("stop\n")
+                child.stdin.flush()
+                child.wait(timeout=90)
+            except subprocess.TimeoutExpired:
+                self.problems.append(f"{self.topic}: its last receipts did not come within 90 s")
+        child.kill()                # what is in flight may be stored or not
+        child.wait()
+        reader.join()
 
     def run(self):
-        try:
-            while not self.stop.is_set():
-                self.one_life(False)
-        except Exception as e:      # a thread has no caller
-            self.problems.append(f"{self.topic}: {type(e).__name__}: {e}")
+        while not self.stop.is_set():
+            self.one_life()
 
 
 def check(broker, producer):
     """Rules 1 and 2."""
-    client = producer.client()
+    client = pulsar.Client(broker.url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(producer.log)))
     reader = client.create_reader(producer.topic, pulsar.MessageId.earliest)
     expected, problems = 0, []
     while reader.has_message_available() and not problems:
@@ -116,16 +138,14 @@ def run(args, work):
         for p in producers:
             p.stop.set()
         for p in producers:
-            p.join(90)
-            if p.is_alive():
-                problems.append(f"{p.topic}: its last receipts did not come within 90 s")
+            p.join()
             problems += p.problems
         stored = 0
         for p in producers:
             bad, count = check(broker, p)
             problems += bad
             stored += count
-        print(f"{len(kills)} kills, {sum(p.clients for p in producers)} clients, {stored} messages, each once")
+        print(f"{len(kills)} kills, {sum(p.lives for p in producers)} processes, {stored} messages, each once")
         broker.stop()
         code, output = broker.doctor()
         if code != 0:
@@ -143,7 +163,11 @@ def main():
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--topics", type=int, default=4)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 1000000)
+    parser.add_argument("--produce", nargs=4, metavar=("URL", "TOPIC", "BATCHING", "LOG"), help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.produce:
+        url, topic, batching, log = args.produce
+        return produce(url, topic, batching == "1", log)
     work = Path(tempfile.mkdtemp(prefix="kill-dedup-"))
     print(f"seed {args.seed}, {args.topics} topics, files in {work}", flush=True)
     finish(run(args, work), work)

@@ -89,8 +89,10 @@ void Dispatcher::run_turn() {
 
 std::int64_t Dispatcher::rate_wait_ns() {
   std::int64_t wait = 0;
+  paced_ = false;
   for (RateLimiter* limiter : {env_.rate, env_.topic.dispatch_rate()}) {
     if (limiter == nullptr || !limiter->limited()) continue;
+    paced_ = true;
     const std::int64_t now = monotonic_ns();
     if (limiter->rate().relative_to_publish_rate) limiter->follow(env_.topic.incoming(), now);
     wait = std::max(wait, limiter->wait_ns(now));
@@ -285,7 +287,7 @@ void Dispatcher::send(Consumer& consumer, const Entry& entry, const Remaining& r
   if (!counted) delivery.consumer_epoch = consumer.epoch();
   consumer.send(delivery, entry.data, remaining.messages, turn_ms_);
   spend(entry.data.size());
-  pay_rates(remaining.messages, entry.data.size());
+  if (paced_) pay_rates(remaining.messages, entry.data.size());
   SubscriptionCounters& counters = env_.counters;
   counters.messages_out.add(remaining.messages);
   counters.bytes_out.add(static_cast<std::int64_t>(entry.data.size()));

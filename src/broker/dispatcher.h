@@ -100,6 +100,9 @@ class Dispatcher : public Deferred,
   // A transaction ended; `messages` are those it had acknowledged here. Committed: the cursor
   // knows. Aborted: they are to be delivered again.
   virtual void transaction_ended(std::span<const AckedMessage> messages, bool committed);
+  // Open transactions have acknowledged these: entries of which nothing is left count as
+  // unacknowledged no more, though their consumer keeps them until the end.
+  virtual void acked_in_transaction(std::span<const Position>) {}
   // An acknowledgement of a committed transaction, numbered as the stored entry is.
   virtual void ack_committed(const AckedMessage& message) { ack(*consumers_.front(), message); }
   // Everything not acknowledged is to be delivered again, from the first such entry. Drops reads in
@@ -236,6 +239,7 @@ class Dispatcher : public Deferred,
   std::optional<asio::steady_timer> pace_timer_;
   bool pacing_ = false;        // the timer runs
   bool rate_reached_ = false;  // in this turn
+  bool paced_ = false;         // there is a limit, as of the last look
 };
 
 }  // namespace geminga

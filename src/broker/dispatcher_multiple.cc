@@ -219,6 +219,17 @@ bool DispatcherMultiple::hold_for_transaction(Position position, std::uint16_t s
   return true;
 }
 
+void DispatcherMultiple::acked_in_transaction(std::span<const Position> positions) {
+  for (const Position position : positions) {
+    if (!held_by_transaction(position)) continue;
+    for (auto& consumer : consumers_) {
+      if (const PendingAck* pending = consumer->pending.find(position))
+        reduce(*consumer, position, pending->messages);
+    }
+  }
+  schedule();  // a limit may be lifted
+}
+
 void DispatcherMultiple::transaction_ended(std::span<const AckedMessage> messages, bool committed) {
   for (const AckedMessage& message : messages) {
     const Position position = message.position;

@@ -34,6 +34,7 @@ class DispatcherMultiple : public Dispatcher {
   void redeliver(Consumer& consumer, std::span<const Position> positions,
                  std::int64_t epoch) override;
   void mark_delete_moved() override;
+  void acked_in_transaction(std::span<const Position> positions) override;
   void transaction_ended(std::span<const AckedMessage> messages, bool committed) override;
   void rewind() override;
   WaitReason why_waiting() const override;

@@ -144,10 +144,8 @@ Status NonPersistentTopic::room_for_consumer(const SubscribeRequest& request) {
   }
   const auto subscription = subscriptions_.find(request.subscription);
   const bool is_new = subscription == subscriptions_.end();
-  if (is_new && settings_.max_subscriptions > 0 &&
-      subscriptions_.size() >= static_cast<std::size_t>(settings_.max_subscriptions)) {
-    return Status::NotAllowed(
-        fmt::format("Exceed the maximum number of subscriptions of the topic: {}", name_.full()));
+  if (is_new) {
+    GM_RETURN_IF_ERROR(settings_.room_for_subscription(subscriptions_.size(), name_.full()));
   }
   const std::int64_t most = settings_.max_consumers_per_subscription;
   if (!is_new && most > 0 &&

@@ -28,8 +28,14 @@ void PersistentSubscription::ack_in_transaction(const std::shared_ptr<Consumer>&
   };
   auto call = std::make_shared<Call>(Call{std::move(request), std::move(done)});
   spawn(topic_.shard(), gate_, [self = shared_from_this(), call]() -> Task<void> {
+    std::vector<Position> positions;
+    if (!call->request.cumulative) {
+      for (const AckedMessage& message : call->request.messages)
+        positions.push_back(message.position);
+    }
     const Status acknowledged = co_await self->transactions_.acknowledge(
         call->request.txn, call->request.cumulative, std::move(call->request.messages));
+    if (acknowledged && self->dispatcher_) self->dispatcher_->acked_in_transaction(positions);
     call->done(acknowledged);
   });
 }

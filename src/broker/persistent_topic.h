@@ -157,7 +157,10 @@ class PersistentTopic final : public Topic,
   void one_less_pending();
   void write_failed(const Status& status);
   Task<void> publishes_drained();
+  static Status not_available();
   Status ready_to_serve() const;
+  void apply_rates();
+  const Rate& dispatch_rate_of(const std::string& subscription) const;
   // --- quotas of the backlog (persistent_topic_backlog.cc) ---
   std::int64_t backlog_bytes() const;
   // nullptr: none.
@@ -209,8 +212,6 @@ class PersistentTopic final : public Topic,
   bool watching_transactions_ = false;
   int looks_since_asked_ = 0;
   // The limits of settings_ that keep state.
-  void apply_rates();
-  const Rate& dispatch_rate_of(const std::string& subscription) const;
 
   ProducerRegistry producers_;
   std::unique_ptr<PublishPacer> pacer_;  // nullptr: there was no publish rate yet

@@ -19,8 +19,6 @@ namespace {
 constexpr Millis kLookEvery{5000};
 constexpr int kLooksPerQuestion = 6;
 
-Status not_available() { return Status::ServiceNotReady("Topic is temporarily unavailable"); }
-
 Buffer marker_entry(const TxnId& txn, bool commit) {
   OutgoingMetadata metadata;
   metadata.producer_name = "pulsar.txn.marker";

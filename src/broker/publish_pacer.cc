@@ -14,7 +14,7 @@ constexpr std::int64_t kShortestWaitNs = 5'000'000;
 }  // namespace
 
 PublishPacer::PublishPacer(Shard& shard, Pass pass)
-    : shard_(shard), pass_(std::move(pass)), timer_(shard.executor()) {}
+    : pass_(std::move(pass)), timer_(shard.executor()) {}
 
 PublishPacer::~PublishPacer() { timer_.cancel(); }
 

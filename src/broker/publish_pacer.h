@@ -54,7 +54,6 @@ class PublishPacer {
   void pass_some();
   void wait(std::int64_t ns);
 
-  Shard& shard_;
   Pass pass_;
   RateLimiter limiter_;
   Ring<Held> held_;

@@ -215,10 +215,10 @@ class Subscription {
   virtual Task<Status> skip(std::int64_t messages) = 0;
   virtual Task<Status> expire(std::int64_t older_than_seconds) = 0;
 
-  // How many unacknowledged messages a consumer, and all consumers together, may hold (0: no
-  // limit). Acts at once; where nothing is acknowledged it changes nothing.
   // A changed limit of what it may deliver, and of what its topic may; acts at once.
   virtual void limit_dispatch(const Rate& rate) { (void)rate; }
+  // How many unacknowledged messages a consumer, and all consumers together, may hold (0: no
+  // limit). Acts at once; where nothing is acknowledged it changes nothing.
   virtual void limit_unacked(std::int64_t per_consumer, std::int64_t per_subscription) {
     (void)per_consumer;
     (void)per_subscription;

@@ -57,6 +57,13 @@ struct TopicSettings {
   std::int64_t max_message_size = 0;       // bytes; 0: only the broker's limit
   bool delayed_delivery = true;            // off: messages are delivered at once
   std::int64_t max_delivery_delay_ms = 0;  // 0: no limit
+
+  // NotAllowed: the topic has as many subscriptions as it may.
+  Status room_for_subscription(std::size_t there, const std::string& topic) const {
+    if (max_subscriptions <= 0 || there < static_cast<std::size_t>(max_subscriptions))
+      return Status::ok();
+    return Status::NotAllowed("Exceed the maximum number of subscriptions of the topic: " + topic);
+  }
 };
 
 }  // namespace geminga

@@ -133,7 +133,6 @@ class TransactionCoordinator final : public std::enable_shared_from_this<Transac
     std::int64_t participants_asked = 0;  // to end a transaction, and have not answered
   };
   Stats stats() const;
-  const InternalLog& log() const { return *log_; }
 
   Task<Status> close();
 

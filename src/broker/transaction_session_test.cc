@@ -182,8 +182,10 @@ TEST_F(TransactionSessionTest, AcknowledgementsCountAtTheCommit) {
     EXPECT_FALSE((co_await ack(client, 1, id, one)).ackresponse().has_error());
     EXPECT_EQ((co_await ack(client, 1, id, two)).ackresponse().error(), proto::TransactionConflict);
     EXPECT_EQ(backlog(kTopic), 2);
+    EXPECT_EQ(unacked(kTopic), 1) << "its consumer has done with it";
     EXPECT_FALSE((co_await end(client, one, true)).endtxnresponse().has_error());
     EXPECT_EQ(backlog(kTopic), 1);
+    EXPECT_EQ(unacked(kTopic), 1);
     EXPECT_EQ((co_await ack(client, 1, id, two)).ackresponse().error(), proto::TransactionConflict);
     EXPECT_FALSE((co_await end(client, two, false)).endtxnresponse().has_error());
   });
@@ -202,6 +204,15 @@ TEST_F(TransactionSessionTest, AbortedAcknowledgementsAreDeliveredAgain) {
       (void)co_await send(client, 1, "a");
       flow(client, 1, 100);
       EXPECT_EQ(co_await received(client), "a");
+      if (type != proto::CommandSubscribe::Exclusive) {
+        const TxnId other = co_await begin(client);
+        (void)co_await add_subscription(client, other, topic, "s");
+        (void)co_await ack(client, 1, last_id_, other);
+        EXPECT_EQ(unacked(topic), 0);
+        EXPECT_FALSE((co_await end(client, other, false)).endtxnresponse().has_error());
+        EXPECT_EQ(co_await received(client), "a") << "by the same consumer";
+        EXPECT_EQ(unacked(topic), 1);
+      }
       const TxnId txn = co_await begin(client);
       (void)co_await add_subscription(client, txn, topic, "s");
       EXPECT_FALSE((co_await ack(client, 1, last_id_, txn)).ackresponse().has_error());

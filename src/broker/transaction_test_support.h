@@ -144,6 +144,11 @@ class TransactionWorld : public BrokerWorld {
     return loaded == nullptr ? -1 : loaded->subscription("s")->cursor()->backlog_entries();
   }
 
+  std::int64_t unacked(const std::string& topic) {
+    const auto loaded = broker->loaded_topic(*TopicName::parse(topic));
+    return loaded == nullptr ? -1 : loaded->stats().subscriptions.at(0).unacked_messages;
+  }
+
   std::uint64_t sequence_ = 0;
   std::vector<std::string> came_;
   proto::MessageIdData last_id_;

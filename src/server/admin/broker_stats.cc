@@ -16,8 +16,6 @@ namespace json = boost::json;
 
 namespace {
 
-using Snapshot = TopicSnapshot;
-
 double sum(const TopicStats& stats, double SubscriptionNumbers::*field) {
   double total = 0;
   for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
@@ -128,7 +126,7 @@ json::object topic_json(const TopicStats& stats, bool persistent) {
 // {namespace: {bundle: {domain: {topic: {...}}}}}, a namespace a piece.
 class TopicsStream final : public BodyStream {
  public:
-  TopicsStream(std::vector<Snapshot> topics, TopicsByBundle placed)
+  TopicsStream(std::vector<TopicSnapshot> topics, TopicsByBundle placed)
       : topics_(std::move(topics)), placed_(std::move(placed)), at_(placed_.begin()) {}
 
   Task<bool> next(std::string& piece) override {
@@ -160,13 +158,13 @@ class TopicsStream final : public BodyStream {
     return out;
   }
 
-  const std::vector<Snapshot> topics_;
+  const std::vector<TopicSnapshot> topics_;
   const TopicsByBundle placed_;
   TopicsByBundle::const_iterator at_;
 };
 
 Answer topics(Admin& admin, HttpRequest&) {
-  std::vector<Snapshot> snapshots = co_await topic_snapshots(admin.broker);
+  std::vector<TopicSnapshot> snapshots = co_await topic_snapshots(admin.broker);
   auto placed = co_await by_bundle(admin, snapshots);
   if (!placed) co_return placed.status();
   HttpResponse response;

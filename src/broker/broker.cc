@@ -317,11 +317,10 @@ Task<Result<NamespacePolicies>> Broker::policies_of(TopicName name) {
 Task<Result<SchemaRules>> Broker::schema_rules(TopicName name) {
   const Result<NamespacePolicies> policies = co_await policies_of(name);
   if (!policies) co_return policies.status();
+  const auto live = live_config_.now();
   SchemaRules rules;
-  rules.may_add =
-      live_config_.now()->is_allow_auto_update_schema_enabled && policies->allow_auto_update_schema;
-  rules.enforced =
-      live_config_.now()->is_schema_validation_enforced || policies->schema_validation_enforced;
+  rules.may_add = live->is_allow_auto_update_schema_enabled && policies->allow_auto_update_schema;
+  rules.enforced = live->is_schema_validation_enforced || policies->schema_validation_enforced;
   co_return rules;
 }
 
@@ -377,8 +376,9 @@ Task<Result<std::int32_t>> Broker::partition_metadata(TopicName name, bool may_c
   if (!allowed) co_return allowed.status();
   if (!may_create || !*allowed) co_return Status::TopicNotFound("");
 
-  bool partitioned = live_config_.now()->allow_auto_topic_creation_type == "partitioned";
-  std::int64_t partitions = live_config_.now()->default_num_partitions;
+  const auto live = live_config_.now();
+  bool partitioned = live->allow_auto_topic_creation_type == "partitioned";
+  std::int64_t partitions = live->default_num_partitions;
   if (const auto& of_namespace = (*policies)->auto_topic_creation) {
     partitioned = of_namespace->partitioned;
     partitions = of_namespace->partitions;

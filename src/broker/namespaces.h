@@ -111,6 +111,6 @@ std::string new_namespace_policies(const std::string& cluster, std::int64_t bund
 // Reads stored policies; those that are kept by cluster for `cluster`. Corruption if it is no JSON
 // object.
 Result<NamespacePolicies> parse_namespace_policies(const std::string& text,
-                                                   const std::string& cluster = "standalone");
+                                                   const std::string& cluster);
 
 }  // namespace geminga

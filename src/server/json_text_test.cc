@@ -17,6 +17,7 @@ TEST(JsonText, DoublesKeepTheirPoint) {
   o["mean"] = 59.5;
   o["large"] = 1e300;
   EXPECT_EQ(to_json(o), R"({"rate":0.0,"count":3,"mean":59.5,"large":1e+300})");
+  EXPECT_EQ(to_json(100000.0), "100000.0");
 }
 
 TEST(JsonText, NumbersThatJsonLacksAreTextAsInJava) {

@@ -9,6 +9,7 @@ import threading
 
 import pulsar
 import pytest
+import requests
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from harness import paths  # noqa: E402
@@ -61,6 +62,28 @@ def test_clearing_a_namespace_asks_first(admin):
     publish(admin.broker, "public/default/t", b"a")
     admin.ok("namespaces", "clear-backlog", "public/default", "--force")
     assert backlog(admin, "public/default/t", "s") == 0
+
+
+def test_statistics_of_more_topics_than_an_answer_has_in_one_piece(admin):
+    assert json.loads(admin.ok("broker-stats", "topics")) == {}
+    session = requests.Session()
+    wanted = set()
+    for name_space in ("public/a", "public/b"):
+        admin.ok("namespaces", "create", name_space)
+        for i in range(70):
+            wanted.add(f"persistent://{name_space}/t{i}")
+            made = session.put(f"{admin.broker.web_url}/admin/v2/persistent/{name_space}/t{i}", timeout=10)
+            assert made.status_code == 204
+    client = pulsar.Client(admin.broker.url)
+    producer = client.create_producer("non-persistent://public/a/n")
+    shown = json.loads(admin.ok("broker-stats", "topics"))
+    found = {name: stats for bundles in shown.values() for domains in bundles.values() for topics in domains.values()
+             for name, stats in topics.items()}
+    assert set(found) == wanted | {"non-persistent://public/a/n"}
+    assert found["non-persistent://public/a/n"]["producerCount"] == 1
+    assert set(shown) == {"public/a", "public/b"} and len(shown["public/a"]) == 4, "by bundle"
+    producer.close()
+    client.close()
 
 
 def test_a_cluster_from_a_file(admin, tmp_path):

@@ -7,6 +7,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <thread>
 
 #include "base/clock.h"
@@ -19,12 +21,6 @@ namespace json = boost::json;
 
 namespace {
 
-template <typename T>
-T sum(const TopicStats& stats, T SubscriptionNumbers::*field) {
-  T total = 0;
-  for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
-  return total;
-}
 std::int64_t consumers_of(const TopicStats& stats) {
   std::size_t total = 0;
   for (const SubscriptionStats& sub : stats.subscriptions) total += sub.consumers.size();
@@ -48,10 +44,12 @@ double resident_mb() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
-// Percent of one processor, on average since the last call.
+const std::int64_t kStartedNs = monotonic_ns();
+
+// Percent of one processor, on average since the last call, the first time since the start.
 double cpu_percent() {
   static std::atomic<double> last_cpu{0};
-  static std::atomic<std::int64_t> last_ns{0};
+  static std::atomic<std::int64_t> last_ns{kStartedNs};
   const std::int64_t now = monotonic_ns();
   const double cpu = cpu_seconds();
   const std::int64_t since = now - last_ns.exchange(now);
@@ -64,6 +62,7 @@ json::object usage(double used, double limit) { return {{"usage", used}, {"limit
 struct BundleLoad {
   double rate_in = 0, throughput_in = 0, rate_out = 0, throughput_out = 0;
   std::int64_t consumers = 0, producers = 0, topics = 0;
+  std::int64_t backlog = 0, stored = 0, subscriptions = 0;
 
   void add(const TopicStats& stats) {
     rate_in += stats.msg_rate_in;
@@ -72,9 +71,33 @@ struct BundleLoad {
     throughput_out += sum(stats, &SubscriptionStats::msg_throughput_out);
     consumers += consumers_of(stats);
     producers += static_cast<std::int64_t>(stats.publishers.size());
+    backlog += sum(stats, &SubscriptionStats::msg_backlog);
+    stored += stats.storage_size;
+    subscriptions += static_cast<std::int64_t>(stats.subscriptions.size());
     ++topics;
   }
+  void add(const BundleLoad& other) {
+    rate_in += other.rate_in;
+    throughput_in += other.throughput_in;
+    rate_out += other.rate_out;
+    throughput_out += other.throughput_out;
+    consumers += other.consumers;
+    producers += other.producers;
+    topics += other.topics;
+  }
 };
+using Loads = std::map<std::string, BundleLoad>;
+
+// What `key` makes of a topic's name, with the load of its topics.
+Task<Loads> loads(Broker& broker, std::function<std::string(const TopicName&)> key) {
+  Loads found;
+  // One shard after the other, each on its own thread while this waits.
+  std::function<void(const Topic&)> visit = [&found, &key](const Topic& topic) {
+    found[key(topic.name())].add(topic.stats());
+  };
+  co_await broker.visit_topics(std::move(visit));
+  co_return found;
+}
 
 json::object load_json(const BundleLoad& load) {
   json::object out;
@@ -93,25 +116,22 @@ double processors() { return std::max(1u, std::thread::hardware_concurrency()); 
 double mb(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 Answer load_report(Admin& admin, HttpRequest&) {
-  const std::vector<TopicSnapshot> topics = co_await topic_snapshots(admin.broker);
-  auto placed = co_await by_bundle(admin, topics);
-  if (!placed) co_return placed.status();
+  const std::vector<TopicName> topics = co_await admin.broker.loaded_topics();
+  auto bundles_of = co_await Bundles::of(admin, topics);
+  if (!bundles_of) co_return bundles_of.status();
+  std::function<std::string(const TopicName&)> key = [&bundles_of](const TopicName& name) {
+    return std::string(name.ns()) + '/' + bundles_of->bundle(name);
+  };
+  const Loads by_bundle = co_await loads(admin.broker, std::move(key));
   const auto config = admin.live();
   const MemoryBudget& memory = admin.broker.runtime().memory();
   json::object bundles;
   json::array names;
   BundleLoad all;
-  for (const auto& [ns, ranges] : *placed) {
-    for (const auto& [range, inside] : ranges) {
-      BundleLoad load;
-      for (const PlacedTopic& topic : inside) {
-        load.add(topic.snapshot->stats);
-        all.add(topic.snapshot->stats);
-      }
-      const std::string name = ns + '/' + range;
-      bundles[name] = load_json(load);
-      names.push_back(json::string(name));
-    }
+  for (const auto& [name, load] : by_bundle) {
+    bundles[name] = load_json(load);
+    names.push_back(json::string(name));
+    all.add(load);
   }
   const double cpu = cpu_percent();
   const double cpu_limit = 100.0 * processors();
@@ -158,49 +178,38 @@ json::object group(json::object metrics, json::object dimensions) {
 }
 
 // By namespace, under the names that Pulsar's older monitoring knows.
-json::array namespace_groups(const TopicsByBundle& placed) {
+json::array namespace_groups(const Loads& by_namespace) {
   json::array groups;
-  for (const auto& [ns, ranges] : placed) {
-    BundleLoad load;
-    std::int64_t backlog = 0;
-    std::int64_t stored = 0;
-    std::int64_t subscriptions = 0;
-    for (const auto& [range, inside] : ranges) {
-      for (const PlacedTopic& topic : inside) {
-        const TopicStats& stats = topic.snapshot->stats;
-        load.add(stats);
-        backlog += sum(stats, &SubscriptionStats::msg_backlog);
-        stored += stats.storage_size;
-        subscriptions += static_cast<std::int64_t>(stats.subscriptions.size());
-      }
-    }
+  for (const auto& [ns, load] : by_namespace) {
     groups.push_back(group({{"brk_in_rate", load.rate_in},
                             {"brk_in_tp_rate", load.throughput_in},
                             {"brk_max_replication_delay_second", 0.0},
-                            {"brk_msg_backlog", backlog},
+                            {"brk_msg_backlog", load.backlog},
                             {"brk_no_of_consumers", load.consumers},
                             {"brk_no_of_producers", load.producers},
                             {"brk_no_of_replicators", 0},
-                            {"brk_no_of_subscriptions", subscriptions},
+                            {"brk_no_of_subscriptions", load.subscriptions},
                             {"brk_out_rate", load.rate_out},
                             {"brk_out_tp_rate", load.throughput_out},
                             {"brk_replication_backlog", 0.0},
-                            {"brk_storage_size", stored}},
+                            {"brk_storage_size", load.stored}},
                            {{"namespace", ns}}));
   }
   return groups;
 }
 
 Answer metrics(Admin& admin, HttpRequest&) {
-  const std::vector<TopicSnapshot> topics = co_await topic_snapshots(admin.broker);
-  auto placed = co_await by_bundle(admin, topics);
-  if (!placed) co_return placed.status();
-  json::array groups = namespace_groups(*placed);
+  std::function<std::string(const TopicName&)> key = [](const TopicName& name) {
+    return std::string(name.ns());
+  };
+  const Loads by_namespace = co_await loads(admin.broker, std::move(key));
+  std::int64_t topics = 0;
+  for (const auto& [ns, load] : by_namespace) topics += load.topics;
+  json::array groups = namespace_groups(by_namespace);
   const std::string broker = admin.config().advertised_address;
   const MemoryBudget& memory = admin.broker.runtime().memory();
-  groups.push_back(group({{"brk_ml_cache_used_size", memory.used(MemoryUse::Cache)},
-                          {"brk_ml_count", static_cast<std::int64_t>(topics.size())}},
-                         {}));
+  groups.push_back(group(
+      {{"brk_ml_cache_used_size", memory.used(MemoryUse::Cache)}, {"brk_ml_count", topics}}, {}));
   groups.push_back(group({{"brk_lb_cpu_usage", cpu_percent() / processors()},
                           {"brk_lb_memory_usage", 100.0 * mb(memory.used()) / mb(memory.limit())}},
                          {{"broker", broker}, {"metric", "loadBalancing"}}));

@@ -1,10 +1,12 @@
 // Statistics of all topics, by namespace and bundle.
 #include "server/admin/broker_stats.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <functional>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "server/admin/bundles.h"
 #include "server/admin/documents.h"
@@ -16,16 +18,6 @@ namespace json = boost::json;
 
 namespace {
 
-double sum(const TopicStats& stats, double SubscriptionNumbers::*field) {
-  double total = 0;
-  for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
-  return total;
-}
-std::int64_t sum(const TopicStats& stats, std::int64_t SubscriptionNumbers::*field) {
-  std::int64_t total = 0;
-  for (const SubscriptionStats& sub : stats.subscriptions) total += sub.*field;
-  return total;
-}
 json::object texts(const std::map<std::string, std::string>& from) {
   json::object out;
   for (const auto& [key, value] : from) out[key] = value;
@@ -75,7 +67,7 @@ json::object subscription_json(const SubscriptionStats& stats, bool persistent) 
     list.push_back(consumer_json(consumer, shared));
   out["consumers"] = std::move(list);
   out["msgBacklog"] = stats.msg_backlog;
-  out["msgRateExpired"] = 0.0;
+  out["msgRateExpired"] = stats.msg_rate_expired;
   out["msgRateOut"] = stats.msg_rate_out;
   out["messageAckRate"] = stats.message_ack_rate;
   out["msgThroughputOut"] = stats.msg_throughput_out;
@@ -89,7 +81,7 @@ json::object subscription_json(const SubscriptionStats& stats, bool persistent) 
     out["blockedSubscriptionOnUnackedMsgs"] = stats.blocked_on_unacked;
     out["unackedMessages"] = stats.unacked_messages;
   }
-  if (!persistent) out["msgDropRate"] = 0.0;
+  if (!persistent) out["msgDropRate"] = stats.msg_drop_rate;
   return out;
 }
 
@@ -123,54 +115,84 @@ json::object topic_json(const TopicStats& stats, bool persistent) {
   return out;
 }
 
-// {namespace: {bundle: {domain: {topic: {...}}}}}, a namespace a piece.
+// {namespace: {bundle: {domain: {topic: {...}}}}}, so many topics a piece. One that goes meanwhile
+// is left out.
 class TopicsStream final : public BodyStream {
  public:
-  TopicsStream(std::vector<TopicSnapshot> topics, TopicsByBundle placed)
-      : topics_(std::move(topics)), placed_(std::move(placed)), at_(placed_.begin()) {}
+  struct Place {
+    std::string ns, bundle, domain;
+    TopicName name;
+  };
+  TopicsStream(Broker& broker, std::vector<Place> places)
+      : broker_(broker), places_(std::move(places)) {}
 
   Task<bool> next(std::string& piece) override {
-    piece = at_ == placed_.begin() ? "{" : ",";
-    if (at_ == placed_.end()) {
-      piece = placed_.empty() ? "{}" : "";
-      co_return false;
+    constexpr std::size_t kPerPiece = 64;
+    const std::size_t end = std::min(at_ + kPerPiece, places_.size());
+    if (at_ == 0) piece += '{';
+    for (; at_ < end; ++at_) {
+      const Place& place = places_[at_];
+      const auto stats = co_await stats_of(place.name);
+      if (stats) add(piece, place, *stats);
     }
-    append_json_string(piece, at_->first);
-    piece += ':';
-    append_json(piece, bundles(at_->second));
-    if (++at_ == placed_.end()) piece += '}';
-    co_return at_ != placed_.end();
+    if (at_ < places_.size()) co_return true;
+    piece += last_ == nullptr ? "}" : "}}}}";
+    co_return false;
   }
 
  private:
-  static json::object bundles(const std::map<std::string, std::vector<PlacedTopic>>& of) {
-    json::object out;
-    for (const auto& [range, topics] : of) {
-      json::object domains;
-      for (const PlacedTopic& topic : topics) {
-        json::value& domain = domains[to_string(topic.name.domain())];
-        if (!domain.is_object()) domain = json::object();
-        domain.get_object()[topic.snapshot->name] =
-            topic_json(topic.snapshot->stats, topic.name.persistent());
-      }
-      out[range] = std::move(domains);
-    }
-    return out;
+  Task<std::optional<TopicStats>> stats_of(TopicName name) {
+    Broker& broker = broker_;
+    auto there = [&broker, name]() -> Task<std::optional<TopicStats>> {
+      const auto topic = broker.loaded_topic(name);
+      co_return topic ? std::optional<TopicStats>(topic->stats()) : std::nullopt;
+    };
+    co_return co_await on_shard(broker.shard_of(name), std::move(there));
   }
 
-  const std::vector<TopicSnapshot> topics_;
-  const TopicsByBundle placed_;
-  TopicsByBundle::const_iterator at_;
+  // Closes what the last topic had open and this one is not in, and opens what is new.
+  void add(std::string& piece, const Place& place, const TopicStats& stats) {
+    int same = 0;  // levels
+    if (last_ != nullptr && last_->ns == place.ns) {
+      same = last_->bundle != place.bundle ? 1 : last_->domain != place.domain ? 2 : 3;
+    }
+    if (last_ != nullptr) piece.append(static_cast<std::size_t>(3 - same), '}').append(",");
+    const std::string* const levels[] = {&place.ns, &place.bundle, &place.domain};
+    for (int level = same; level < 3; ++level) {
+      append_json_string(piece, *levels[level]);
+      piece += ":{";
+    }
+    append_json_string(piece, place.name.full());
+    piece += ':';
+    append_json(piece, topic_json(stats, place.name.persistent()));
+    last_ = &place;
+  }
+
+  Broker& broker_;
+  const std::vector<Place> places_;  // sorted
+  std::size_t at_ = 0;
+  const Place* last_ = nullptr;  // that is in the answer
 };
 
 Answer topics(Admin& admin, HttpRequest&) {
-  std::vector<TopicSnapshot> snapshots = co_await topic_snapshots(admin.broker);
-  auto placed = co_await by_bundle(admin, snapshots);
-  if (!placed) co_return placed.status();
+  std::vector<TopicName> names = co_await admin.broker.loaded_topics();
+  auto bundles = co_await Bundles::of(admin, names);
+  if (!bundles) co_return bundles.status();
+  std::vector<TopicsStream::Place> places;
+  places.reserve(names.size());
+  for (TopicName& name : names) {
+    std::string bundle = bundles->bundle(name);
+    places.push_back({std::string(name.ns()), std::move(bundle),
+                      std::string(to_string(name.domain())), std::move(name)});
+  }
+  std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.ns, a.bundle, a.domain, a.name.full()) <
+           std::tie(b.ns, b.bundle, b.domain, b.name.full());
+  });
   HttpResponse response;
   response.status = 200;
   response.content_type = "application/json";
-  response.stream = std::make_unique<TopicsStream>(std::move(snapshots), std::move(*placed));
+  response.stream = std::make_unique<TopicsStream>(admin.broker, std::move(places));
   co_return response;
 }
 
@@ -181,36 +203,26 @@ constexpr AdminRoute kRoutes[] = {
 
 }  // namespace
 
-Task<Result<TopicsByBundle>> by_bundle(Admin& admin, const std::vector<TopicSnapshot>& topics) {
-  TopicsByBundle placed;
-  std::map<std::string, json::object> policies;
-  for (const TopicSnapshot& topic : topics) {
-    auto name = TopicName::parse(topic.name);
-    if (!name) continue;
-    const std::string ns(name->ns());
-    if (!policies.contains(ns)) {
-      auto read = co_await read_document(admin.metadata(), policies_path(name->namespace_name()));
-      if (!read) co_return read.status();
-      policies[ns] = read->has_value() ? std::move(**read) : json::object();
-    }
-    const std::string bundle = bundle_of(policies[ns], name->bundle_hash());
-    placed[ns][bundle].push_back({&topic, std::move(*name)});
+Task<Result<Bundles>> Bundles::of(Admin& admin, const std::vector<TopicName>& topics) {
+  Bundles bundles;
+  for (const TopicName& topic : topics) {
+    if (bundles.policies_.contains(topic.ns())) continue;
+    auto read = co_await read_document(admin.metadata(), policies_path(topic.namespace_name()));
+    if (!read) co_return read.status();
+    bundles.policies_[std::string(topic.ns())] =
+        read->has_value() ? std::move(**read) : json::object();
   }
-  co_return placed;
+  co_return std::move(bundles);
+}
+
+std::string Bundles::bundle(const TopicName& topic) const {
+  static const json::object kNone;
+  const auto at = policies_.find(topic.ns());
+  return bundle_of(at == policies_.end() ? kNone : at->second, topic.bundle_hash());
 }
 
 void add_broker_stats_routes(HttpRouter& router, Admin& admin) {
   add_routes(router, admin, kRoutes);
-}
-
-Task<std::vector<TopicSnapshot>> topic_snapshots(Broker& broker) {
-  std::vector<TopicSnapshot> found;
-  // One shard after the other, each on its own thread while this waits.
-  std::function<void(const Topic&)> visit = [&found](const Topic& topic) {
-    found.push_back({topic.name().full(), topic.stats()});
-  };
-  co_await broker.visit_topics(std::move(visit));
-  co_return found;
 }
 
 }  // namespace geminga

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "server/admin/admin.h"
+#include "server/admin/broker_stats.h"
 #include "server/admin/bundles.h"
 #include "server/admin/documents.h"
 
@@ -44,16 +45,10 @@ Answer owned_namespaces(Admin& admin, HttpRequest& request) {
   }
   const std::vector<TopicName> topics = co_await admin.broker.loaded_topics();
   std::set<std::string> bundles;
-  std::map<std::string, boost::json::object> policies;  // by namespace
-  for (const TopicName& topic : topics) {
-    const std::string ns(topic.ns());
-    if (!policies.contains(ns)) {
-      auto read = co_await read_document(admin.metadata(), policies_path(topic.namespace_name()));
-      if (!read) co_return read.status();
-      policies[ns] = read->has_value() ? std::move(**read) : boost::json::object();
-    }
-    bundles.insert(ns + '/' + bundle_of(policies[ns], topic.bundle_hash()));
-  }
+  const auto of = co_await Bundles::of(admin, topics);
+  if (!of) co_return of.status();
+  for (const TopicName& topic : topics)
+    bundles.insert(std::string(topic.ns()) + '/' + of->bundle(topic));
   boost::json::object out;
   for (const std::string& bundle : bundles) {
     out[bundle] = boost::json::object{

@@ -19,14 +19,19 @@ std::string policies_of_cluster(const std::string& cluster) {
   return "/admin/clusters/" + cluster + "/namespaceIsolationPolicies";
 }
 
+// NotFound as the oracle says it.
+Task<Status> require_cluster(Admin& admin, std::string cluster) {
+  const Status missing = Status::NotFound(fmt::format("Cluster {} does not exist.", cluster));
+  if (!is_valid_entity_name(cluster)) co_return missing;
+  auto known = co_await admin.metadata().get("/admin/clusters/" + cluster);
+  if (!known) co_return known.status();
+  co_return known->has_value() ? Status::ok() : missing;
+}
+
 // All policies of {cluster} by name; NotFound as the oracle says it.
 Task<Result<json::object>> policies_in(Admin& admin, HttpRequest& request) {
   const std::string& cluster = request.param("cluster");
-  const Status no_cluster = Status::NotFound(fmt::format("Cluster {} does not exist.", cluster));
-  if (!is_valid_entity_name(cluster)) co_return no_cluster;
-  auto known = co_await admin.metadata().get("/admin/clusters/" + cluster);
-  if (!known) co_return known.status();
-  if (!known->has_value()) co_return no_cluster;
+  GM_CO_RETURN_IF_ERROR(co_await require_cluster(admin, cluster));
   auto document = co_await read_document(admin.metadata(), policies_of_cluster(cluster));
   if (!document) co_return document.status();
   if (!document->has_value()) {
@@ -147,10 +152,8 @@ Answer set(Admin& admin, HttpRequest& request) {
   if (body.refusal) co_return std::move(*body.refusal);
   auto policy = read_policy(body.value);
   if (!policy) co_return refusal_of(policy.status());
-  auto present = co_await policies_in(admin, request);
-  // A cluster that has none yet gets its first one; one that is not there gets none.
-  if (present.is(ErrorCode::NotFound) && present.status().message().starts_with("Cluster "))
-    co_return present.status();
+  const Status there = co_await require_cluster(admin, request.param("cluster"));
+  if (!there) co_return there;
   const std::string name = request.param("policy");
   const json::object stored = std::move(*policy);
   DocumentChange change = [&name, &stored](json::object& policies) {

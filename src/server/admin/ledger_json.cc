@@ -96,11 +96,14 @@ json::object managed_ledger_json(const ManagedLedger& log) {
   out["lastConfirmedEntry"] = log.last_confirmed().to_string();
   out["state"] = log.terminated() ? "Terminated" : "LedgerOpened";
   out["ledgers"] = std::move(list);
+  return out;
+}
+
+json::object cursors_json(const ManagedLedger& log) {
   json::object cursors;
   for (const auto& cursor : log.cursors())
     cursors[url_encode(cursor->name())] = cursor_json(log, *cursor, false);
-  out["cursors"] = std::move(cursors);
-  return out;
+  return cursors;
 }
 
 }  // namespace geminga

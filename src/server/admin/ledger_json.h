@@ -13,7 +13,9 @@ boost::json::object ledger_json(LedgerId id, std::int64_t entries, std::int64_t 
 // `connected`: does anybody read by it now?
 boost::json::object cursor_json(const ManagedLedger& log, const ManagedCursor& cursor,
                                 bool connected);
-// Its ledgers, and its cursors as if nobody was connected.
+// Its ledgers; "cursors" is left to the caller.
 boost::json::object managed_ledger_json(const ManagedLedger& log);
+// Its cursors as if nobody was connected, by their names.
+boost::json::object cursors_json(const ManagedLedger& log);
 
 }  // namespace geminga

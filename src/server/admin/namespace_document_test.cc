@@ -15,7 +15,7 @@ TEST(NamespaceDocument, NothingGivenIsTheDefault) {
   EXPECT_EQ(document->at("bundles").at("numBundles").as_int64(), 4);
   EXPECT_EQ(document->at("schema_compatibility_strategy").as_string(), "UNDEFINED");
   EXPECT_FALSE(document->contains("retention_policies"));
-  EXPECT_TRUE(parse_namespace_policies(to_json(*document)).is_ok());
+  EXPECT_TRUE(parse_namespace_policies(to_json(*document), "standalone").is_ok());
 }
 
 TEST(NamespaceDocument, WhatIsGivenIsKept) {

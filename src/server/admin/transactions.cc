@@ -324,7 +324,9 @@ Answer position_stats(Admin& admin, HttpRequest& request) {
 json::object log_json(const ManagedLedger& log) {
   json::object out;
   out["managedLedgerName"] = log.name();
-  out["managedLedgerInternalStats"] = managed_ledger_json(log);
+  json::object stats = managed_ledger_json(log);
+  stats["cursors"] = cursors_json(log);
+  out["managedLedgerInternalStats"] = std::move(stats);
   return out;
 }
 

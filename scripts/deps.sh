@@ -8,9 +8,10 @@ build_packages=(
   libboost1.81-dev libboost-json1.81-dev libprotobuf-dev protobuf-compiler librocksdb-dev
   libfmt-dev libspdlog-dev libcli11-dev liburing-dev libre2-dev libyaml-cpp-dev
   libsnappy-dev liblz4-dev libzstd-dev zlib1g-dev libbz2-dev
+  libgtest-dev libgmock-dev  # configuring looks for them, whatever is built then
 )
 test_packages=(
-  libgtest-dev libgmock-dev python3 python3-venv python3-pip curl clang-format-14
+  python3 python3-venv python3-pip curl clang-format-14
 )
 lint_packages=(clang-14 clang-tidy-14)
 fuzz_packages=(clang-14 libclang-rt-14-dev)

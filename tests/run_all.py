@@ -12,6 +12,7 @@ Steps, in order (`--only STEP` runs some, `--list` names them):
   docs        what the README shows
   golden      the admin API compared with recordings of the real one
   admin-cli   `geminga admin` compared with recordings of pulsar-admin, and what they do not show
+  openapi     random requests made from /openapi.json
   clients     Key_Shared with the default batching of the Python, Java and Go clients
   conformance other projects' suites, the part of tests/conformance/ci-subset.txt
 
@@ -207,6 +208,7 @@ STEPS = {
     "docs": lambda: pytest_step("tests/docs"),
     "golden": lambda: counted(["tests/conformance/golden.py"], python_env()),
     "admin-cli": step_admin_cli,
+    "openapi": lambda: pytest_step("tests/openapi"),
     "clients": lambda: pytest_step("tests/clients"),
     "conformance": step_conformance,
 }

@@ -1,4 +1,5 @@
 #include "server/admin/admin.h"
+#include "server/admin/openapi.h"
 
 #include <fmt/format.h>
 
@@ -65,7 +66,8 @@ void add_admin_routes(HttpRouter& router, Admin& admin) {
   add_broker_load_routes(router, admin);
   add_configuration_routes(router, admin);
   add_topic_record_routes(router, admin);
-  add_missing_routes(router);  // the last: it fills the gaps
+  add_missing_routes(router);  // it fills the gaps
+  add_openapi_route(router);   // the last: it describes them all
 }
 
 void add_routes(HttpRouter& router, Admin& admin, std::span<const AdminRoute> routes) {

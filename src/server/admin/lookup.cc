@@ -70,7 +70,8 @@ Answer lookup_bundle(Admin& admin, HttpRequest& request) {
 }
 
 Answer unknown_domain(Admin&, HttpRequest& request) {
-  co_return server_page(request, 500, "Request failed.");
+  co_return Status::PreconditionFailed("Invalid topic domain '" + request.param("domain") +
+                                       "': it is persistent or non-persistent");
 }
 
 constexpr AdminRoute kRoutes[] = {

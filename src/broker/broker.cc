@@ -128,7 +128,8 @@ SchemaPlace Broker::schemas(const TopicName& name) {
 }
 const std::string& Broker::service_url_of(const TopicName& name) const {
   const unsigned group = isolation_->group_of(name.ns());
-  const bool own = group < addresses_.group_urls.size() && !addresses_.group_urls[group].empty();
+  const bool own =
+      group > 0 && group < addresses_.group_urls.size() && !addresses_.group_urls[group].empty();
   return own ? addresses_.group_urls[group] : addresses_.service_url;
 }
 

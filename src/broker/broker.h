@@ -37,7 +37,8 @@ struct BrokerMetrics;  // broker/broker_metrics.h
 struct BrokerAddresses {        // what lookups answer
   std::string service_url;      // "pulsar://localhost:6650"
   std::string web_service_url;  // "http://localhost:8080"
-  // Of isolation groups by number, where a group has a port of its own; else empty or missing.
+  // Of isolation groups by number, where a group has a port of its own; else empty or missing. The
+  // first is everybody's and does not count.
   std::vector<std::string> group_urls = {};
 };
 

@@ -1,10 +1,10 @@
 #include "cli/standalone_node.h"
 
-#include <filesystem>
-#include <future>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <filesystem>
+#include <future>
 
 #include "base/log.h"
 #include "broker/broker.h"

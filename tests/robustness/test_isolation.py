@@ -6,6 +6,7 @@ import pulsar
 import pytest
 import requests
 
+from harness import wire
 from harness.broker import BrokerError, Geminga
 from harness.paths import GEMINGA
 
@@ -115,6 +116,24 @@ def test_a_volume_that_is_gone_is_named(folder):
     assert not (folder / "volume").exists()
     with start(folder, f"bulk:volume={folder}/elsewhere") as broker:
         assert received(broker, 1) == ["0"]
+
+
+def test_only_a_port_of_its_own_is_connected_to_past_the_address_that_was_dialled(folder):
+    """With a loopback address advertised clients elsewhere get here only through the address they know already."""
+    def lookup(topic):
+        connection = wire.Connection(broker)
+        connection.send(wire.LOOKUP, {1: topic, 2: connection.request_id()})
+        found = connection.expect(wire.LOOKUP_RESPONSE)
+        return found[1][0].decode(), found.get(8, [0])[0]
+
+    with start(folder, "bulk:shards=1,port=0;near:shards=1") as broker:
+        isolate(broker)
+        assert lookup("persistent://public/default/t") == (broker.url, 1)
+        url, proxied = lookup(TOPIC)
+        assert url != broker.url and not proxied
+        requests.put(f"{broker.web_url}/admin/v2/namespaces/public/near", timeout=10)
+        requests.put(f"{broker.web_url}/admin/v2/namespaces/public/near/property/isolation/near", timeout=10)
+        assert lookup("persistent://public/near/t") == (broker.url, 1), "no port, no address"
 
 
 @pytest.mark.parametrize("groups, message", [("Bulk:shards=1", "a-z"), ("a:shards=7", "no shard 7"),

@@ -10,6 +10,7 @@
 
 #include "base/endian.h"
 #include "wire/message_metadata.h"
+#include "wire/protobuf_fields.h"
 
 namespace geminga {
 
@@ -17,14 +18,8 @@ namespace {
 
 constexpr std::uint16_t kMagic = 0x0e02;
 constexpr std::size_t kFront = 6;  // magic and size
-// After the setting was off, so many entries are looked through for the last index.
+// So many messages without an index are looked through for the last one.
 constexpr int kLookBack = 100;
-
-std::byte* put_varint(std::byte* to, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::byte>(value | 0x80);
-  *to++ = static_cast<std::byte>(value);
-  return to;
-}
 
 std::optional<std::int64_t> number(const std::string& text) {
   std::int64_t value = 0;
@@ -36,12 +31,14 @@ std::optional<std::int64_t> number(const std::string& text) {
 
 Task<Result<std::int64_t>> newest_index(ManagedLedger& log) {
   Position at = log.last_confirmed();
-  for (int i = 0; i < kLookBack && at.entry >= 0 && log.exists(at); ++i) {
+  for (int messages = 0; messages < kLookBack && at.entry >= 0 && log.exists(at);) {
     const auto entries = co_await log.read(at, 1, 1);
     if (!entries) co_return entries.status();
     if (entries->empty() || entries->front().position != at) break;
     const auto metadata = parse_entry_metadata(entries->front().data.span());
     if (metadata && metadata->index) co_return *metadata->index;
+    // Markers of transactions never have one.
+    if (!metadata || !metadata->is_marker()) ++messages;
     at = log.previous(at);
   }
   co_return -1;
@@ -84,8 +81,9 @@ Buffer without_stamp(const Buffer& entry) {
 Task<Result<std::unique_ptr<EntryStamp>>> EntryStamp::open(ManagedLedger& log,
                                                            EntryStampParts parts) {
   const auto kept = log.properties().find(kIndexProperty);
-  std::optional<std::int64_t> index;
-  if (kept != log.properties().end()) index = number(kept->second);
+  std::optional<std::int64_t> stored;
+  if (kept != log.properties().end()) stored = number(kept->second);
+  std::optional<std::int64_t> index = stored;
   // Who has had an index goes on counting, so that it does not come twice when the setting comes
   // back.
   if (!parts.timestamp && !parts.index && !index) co_return std::unique_ptr<EntryStamp>();
@@ -94,7 +92,8 @@ Task<Result<std::unique_ptr<EntryStamp>>> EntryStamp::open(ManagedLedger& log,
     if (!newest) co_return newest.status();
     index = std::max({index.value_or(-1), *newest, log.total_messages() - 1});
   }
-  if (parts.index && kept == log.properties().end()) {
+  // With the setting on the entries tell it. Off they bury what they told before: it is stored now.
+  if (index && (parts.index ? !stored : index > stored)) {
     auto properties = log.properties();
     properties[kIndexProperty] = std::to_string(*index);
     const Status stored = co_await log.set_properties(std::move(properties));
@@ -108,14 +107,8 @@ Buffer EntryStamp::stamp(const Buffer& entry, std::uint32_t messages, std::int64
   if (!parts_.timestamp && !parts_.index) return entry;
   std::array<std::byte, 24> metadata;  // two tags and two varints
   std::byte* end = metadata.data();
-  if (parts_.timestamp) {
-    *end++ = std::byte{1 << 3};
-    end = put_varint(end, static_cast<std::uint64_t>(now));
-  }
-  if (parts_.index) {
-    *end++ = std::byte{2 << 3};
-    end = put_varint(end, static_cast<std::uint64_t>(index_));
-  }
+  if (parts_.timestamp) end = put_varint_field(end, 1, static_cast<std::uint64_t>(now));
+  if (parts_.index) end = put_varint_field(end, 2, static_cast<std::uint64_t>(index_));
   const auto size = static_cast<std::size_t>(end - metadata.data());
   const Buffer sent = without_stamp(entry);
   Block* block = Block::allocate(kFront + size + sent.size());

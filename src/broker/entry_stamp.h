@@ -2,11 +2,11 @@
 // setting brokerEntryMetadataInterceptors: the time of the broker, and the index of the entry's
 // last message in its topic.
 //
-// The index counts messages from 0, without gaps as long as the setting stays, and never comes
-// twice in a topic. It is recovered from the newest entries, and from the managed ledger's property
-// "index" (as Pulsar keeps it), which is stored with each ledger's end and so outlives what is
-// trimmed. Owned by the topic, on its shard. The format is Pulsar's (wire-protocol §2: 0e02, BE32
-// size, BrokerEntryMetadata).
+// The index counts messages from 0 and never comes twice in a topic; it passes over messages that
+// the log refused and those of a time when the setting was off. It is recovered from the newest
+// entries, and from the managed ledger's property "index" (as Pulsar keeps it), which is stored
+// with each ledger's end and so outlives what is trimmed. Owned by the topic, on its shard. The
+// format is Pulsar's (wire-protocol §2: 0e02, BE32 size, BrokerEntryMetadata).
 #pragma once
 
 #include <cstdint>

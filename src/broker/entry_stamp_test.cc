@@ -1,6 +1,7 @@
 #include "broker/entry_stamp.h"
 
 #include "broker/broker_test_support.h"
+#include "broker/transaction_test_support.h"
 #include "wire/message_metadata.h"
 
 namespace geminga {
@@ -116,6 +117,59 @@ TEST_F(EntryStampTest, AnIndexGoesOnWhateverHappens) {
     client = co_await producing_peer();
     co_await publish(*client);
     EXPECT_EQ(co_await index(), 13);
+  });
+}
+
+TEST_F(EntryStampTest, WhatIsPublishedWithoutAnIndexDoesNotBuryTheLastOne) {
+  config.broker_entry_metadata_interceptors = kIndex;
+  run_with_broker([this]() -> Task<void> {
+    TestPeer* client = co_await producing_peer();
+    // Far more than there are messages, so that their number does not help.
+    co_await publish(*client, 1000);
+    EXPECT_TRUE((co_await log().truncate()).is_ok());
+    co_await publish(*client);
+    co_await publish(*client);
+    EXPECT_EQ(co_await index(), 1001);
+    config.broker_entry_metadata_interceptors = "";
+    co_await restart();
+    client = co_await producing_peer();
+    for (int i = 0; i < 150; ++i) co_await publish(*client);
+    config.broker_entry_metadata_interceptors = kIndex;
+    co_await restart();
+    client = co_await producing_peer();
+    co_await publish(*client);
+    EXPECT_GT(co_await index(), 1001);
+  });
+}
+
+class EntryStampTransactionTest : public testing::TransactionWorld {};
+
+TEST_F(EntryStampTransactionTest, MarkersDoNotBuryTheLastIndex) {
+  config.broker_entry_metadata_interceptors = kIndex;
+  run_with_broker([this]() -> Task<void> {
+    TestPeer* client = co_await connected_peer();
+    (void)co_await produce(*client, kTopic, 1, "p");
+    client->send_message(1, sequence_, make_entry("p", 0, "m", 1000), sequence_ + 999, 1000);
+    sequence_ += 1000;
+    EXPECT_EQ((co_await client->next()).type(), Command::SEND_RECEIPT);
+    const auto log = [this] {
+      return broker->loaded_topic(*TopicName::parse(kTopic))->managed_ledger();
+    };
+    EXPECT_TRUE((co_await log()->truncate()).is_ok());
+    std::vector<TxnId> open;
+    for (int i = 0; i < 120; ++i) {
+      open.push_back(co_await begin(*client));
+      (void)co_await add_topic(*client, open.back(), kTopic);
+      EXPECT_EQ((co_await send(*client, 1, "m", open.back())).type(), Command::SEND_RECEIPT);
+    }
+    for (const TxnId& txn : open)
+      EXPECT_FALSE((co_await end(*client, txn, true)).endtxnresponse().has_error());
+    co_await restart();
+    client = co_await connected_peer();
+    (void)co_await produce(*client, kTopic, 1, "p");
+    (void)co_await send(*client, 1, "m");
+    const auto entries = co_await log()->read(log()->last_confirmed(), 1, 1);
+    EXPECT_EQ(parse_entry_metadata(entries->front().data.span())->index, 1120);
   });
 }
 
